@@ -1,0 +1,27 @@
+//! The command line: one file per subcommand.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Ends Job sidecars, restarts single containers and warms images where no node daemon can run.
+#[derive(Debug, Parser)]
+#[command(name = "swaplet", version, about, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+enum Command {}
+
+impl Cli {
+    /// Runs the chosen subcommand and gives the exit code of the process.
+    ///
+    /// # Errors
+    /// Whatever stopped the subcommand, in words that say what to do next.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {}
+    }
+}

@@ -1,0 +1,1 @@
+//! Image references, and the exit and park images: built, named and pushed without a container engine.
