@@ -1,5 +1,8 @@
 //! The command line: one file per subcommand.
 
+mod client;
+mod run;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -14,7 +17,9 @@ pub struct Cli {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Run(run::RunArgs),
+}
 
 impl Cli {
     /// Runs the chosen subcommand and gives the exit code of the process.
@@ -22,6 +27,13 @@ impl Cli {
     /// # Errors
     /// Whatever stopped the subcommand, in words that say what to do next.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {}
+        // The TLS library has two cryptography providers; this names the one that is compiled in. It fails only if called twice.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(async {
+            match self.command {
+                Command::Run(args) => args.run().await,
+            }
+        })
     }
 }
