@@ -1,11 +1,17 @@
 //! The command line: one file per subcommand.
 
 mod client;
+mod exit_image;
+mod image_push;
+mod park_image;
 mod run;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::image::registry::install_crypto;
 
 /// Ends Job sidecars, restarts single containers and warms images where no node daemon can run.
 #[derive(Debug, Parser)]
@@ -19,6 +25,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    ExitImage(exit_image::ExitImage),
+    ParkImage(park_image::ParkImage),
 }
 
 impl Cli {
@@ -27,13 +35,22 @@ impl Cli {
     /// # Errors
     /// Whatever stopped the subcommand, in words that say what to do next.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        // The TLS library has two cryptography providers; this names the one that is compiled in. It fails only if called twice.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_crypto();
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(async {
             match self.command {
                 Command::Run(args) => args.run().await,
+                Command::ExitImage(command) => command.run().await,
+                Command::ParkImage(command) => command.run().await,
             }
         })
+    }
+}
+
+/// Prints results. A reader that has seen enough (`| head`) is not an error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
     }
 }
