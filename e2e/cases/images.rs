@@ -29,7 +29,6 @@ impl Images {
             missing: format!("{registry}/e2e/missing:v1"),
         };
         swaplet(&["exit-image", "push", &images.exit]).await;
-        swaplet(&["park-image", "push", &format!("{registry}/swaplet/park:e2e")]).await;
         push_work(registry, &images.work).await;
         images
     }
