@@ -110,15 +110,14 @@ fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
 /// Bad input: one Warning that names the field and the fix, and nothing is written.
 fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
-    if let Some(field) = pod.malformed {
+    if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
         let note = format!("{field} has a type that Kubernetes does not allow; this pod is left alone");
         return Some(Decision::tell(Reason::PodMalformed, note));
     }
     if !marked {
         return Some(mark_problem(pod).unwrap_or(Decision::quiet(Reason::NoSidecar)));
     }
-    if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
-        let note = format!("spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only");
+    if let Some(note) = unknown_policy(pod) {
         return Some(Decision::tell(Reason::RestartPolicyUnknown, note));
     }
     if roles::mains(pod).next().is_none() {
@@ -128,6 +127,26 @@ fn refused(pod: &Pod) -> Option<Decision> {
         return Some(Decision::tell(Reason::OnlySidecars, note));
     }
     None
+}
+
+/// A pod that nobody marked is left alone in silence, whatever its status looks like; but where the containers cannot be read,
+/// nobody knows whether it is marked.
+fn hides_roles(malformed: &str) -> bool {
+    malformed == "spec" || malformed.starts_with("spec.containers")
+}
+
+/// What a policy means that this version does not know, of the pod or of one container, is not guessed.
+fn unknown_policy(pod: &Pod) -> Option<String> {
+    if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
+        return Some(format!("spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only"));
+    }
+    pod.containers.iter().find_map(|container| match &container.restart_policy {
+        Some(RestartPolicy::Unknown(policy)) => Some(format!(
+            "container {}: its own restartPolicy is {policy:?}, which this version does not know; this pod is left alone",
+            container.name
+        )),
+        _ => None,
+    })
 }
 
 fn mark_problem(pod: &Pod) -> Option<Decision> {
