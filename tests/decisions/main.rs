@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
 
-
+mod bad_input;
 mod builder;
 mod event_filter;
 mod evidence;
