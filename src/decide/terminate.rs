@@ -277,14 +277,18 @@ fn no_choice(container: &Container, why: &NoChoice) -> Decision {
 /// Every sidecar that has not ended shows an exit image: has the node acted?
 fn pending(pod: &Pod, memory: &Memory, now: Duration) -> Decision {
     let mut again: Option<Duration> = None;
+    let mut troubles = Vec::new();
     for sidecar in roles::sidecars(pod).filter(|sidecar| sidecar.end().is_none()) {
         let Some(record) = memory.swap_of(&sidecar.name) else { continue };
         match overdue(pod, sidecar, record, now) {
-            Err(trouble) => return trouble,
+            Err(trouble) => troubles.push(trouble),
             Ok(at) => again = Some(again.map_or(at, |earlier| earlier.min(at))),
         }
     }
-    Decision { again, ..Decision::quiet(Reason::SwapPending) }
+    // A trouble that was told must not hide that of another sidecar.
+    let new = troubles.iter().position(|trouble| !memory.said.contains(&trouble.reason)).unwrap_or_default();
+    let trouble = (new < troubles.len()).then(|| troubles.swap_remove(new));
+    Decision { again, ..trouble.unwrap_or(Decision::quiet(Reason::SwapPending)) }
 }
 
 /// `Ok` with the time at which patience ends, or what is wrong.
@@ -346,6 +350,7 @@ fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
     let name = &sidecar.name;
     let shown = sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code);
     match &record.real_end {
+        Some(real) if sidecar.end() == Some(real) => format!("{name} ended ({shown}), exit image not seen"),
         Some(real) => format!("{name} ended ({}), exit image {shown}", describe_code(real)),
         None => format!("{name} ended ({shown})"),
     }
