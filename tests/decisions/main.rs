@@ -10,6 +10,8 @@ mod event_filter;
 mod evidence;
 mod expect;
 mod openkruise;
+mod properties;
+mod small_pods;
 
 mod writes;
 mod wrong_types;
