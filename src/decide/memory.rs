@@ -62,15 +62,18 @@ impl Memory {
     /// one that was written (an admission webhook may have rewritten it).
     #[must_use]
     pub fn shows_exit_image(&self, container: &Container, exit_images: &ExitImages) -> bool {
-        self.swap_of(&container.name).is_some_and(|record| record.to == container.image) || exit_images.contains(&container.image)
+        self.swap_of(&container.name).is_some_and(|record| record.to == container.image)
+            || exit_images.contains(&container.image)
+            || shows_image_asked_for(container, exit_images)
     }
 
     /// A pod that is already finished when it is first seen was reported by the life that saw it end.
     fn observe_swapped(&mut self, pod: &Pod, sidecar: &Container, now: Duration) {
+        if !pod.phase.is_terminal() && self.swap_of(&sidecar.name).is_none() {
+            self.swaps.push(SwapRecord::found(sidecar, now));
+        }
         if let Some(record) = self.swaps.iter_mut().find(|record| record.container == sidecar.name) {
             record.observe(sidecar);
-        } else if !pod.phase.is_terminal() {
-            self.swaps.push(SwapRecord::found(sidecar, now));
         }
     }
 
@@ -105,11 +108,24 @@ impl SwapRecord {
 
     fn observe(&mut self, sidecar: &Container) {
         let Some(status) = &sidecar.status else { return };
-        let shown = exit_image_shown(&status.image, &self.to);
+        let shown = exit_image_shown(&status.image, &self.to).or_else(|| self.runs_again(sidecar).then_some(true));
         if let Some(end) = sidecar.end().filter(|_| shown == Some(false)) {
             self.real_end = Some(end.clone());
         } else if let Some(end) = status.last_end.as_ref().filter(|_| shown == Some(true) && self.real_end.is_none()) {
             self.real_end = Some(end.clone());
         }
     }
+
+    fn runs_again(&self, sidecar: &Container) -> bool {
+        self.before.as_ref().is_some_and(|before| before.shows_new_container(&Footprint::of(sidecar)))
+    }
+}
+
+/// Whether the container shows the listed image that it asks for, with a digest that a webhook has put to it: a new life has no
+/// record of what was stored.
+fn shows_image_asked_for(container: &Container, exit_images: &ExitImages) -> bool {
+    container.mark.with_image.as_deref().is_some_and(|asked| {
+        exit_image_shown(&container.image, asked) == Some(true)
+            && exit_images.choose(&container.mark).is_ok_and(|choice| choice.refused.is_none())
+    })
 }

@@ -110,15 +110,14 @@ fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
 /// Bad input: one Warning that names the field and the fix, and nothing is written.
 fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
-    if let Some(field) = pod.malformed {
+    if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
         let note = format!("{field} has a type that Kubernetes does not allow; this pod is left alone");
         return Some(Decision::tell(Reason::PodMalformed, note));
     }
     if !marked {
         return Some(mark_problem(pod).unwrap_or(Decision::quiet(Reason::NoSidecar)));
     }
-    if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
-        let note = format!("spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only");
+    if let Some(note) = unknown_policy(pod) {
         return Some(Decision::tell(Reason::RestartPolicyUnknown, note));
     }
     if roles::mains(pod).next().is_none() {
@@ -128,6 +127,26 @@ fn refused(pod: &Pod) -> Option<Decision> {
         return Some(Decision::tell(Reason::OnlySidecars, note));
     }
     None
+}
+
+/// A pod that nobody marked is left alone in silence, whatever its status looks like; but where the containers cannot be read,
+/// nobody knows whether it is marked.
+fn hides_roles(malformed: &str) -> bool {
+    malformed == "spec" || malformed.starts_with("spec.containers")
+}
+
+/// What a policy means that this version does not know, of the pod or of one container, is not guessed.
+fn unknown_policy(pod: &Pod) -> Option<String> {
+    if let RestartPolicy::Unknown(policy) = &pod.restart_policy {
+        return Some(format!("spec.restartPolicy is {policy:?}; sidecars are ended under Never and OnFailure only"));
+    }
+    pod.containers.iter().find_map(|container| match &container.restart_policy {
+        Some(RestartPolicy::Unknown(policy)) => Some(format!(
+            "container {}: its own restartPolicy is {policy:?}, which this version does not know; this pod is left alone",
+            container.name
+        )),
+        _ => None,
+    })
 }
 
 fn mark_problem(pod: &Pod) -> Option<Decision> {
@@ -258,14 +277,18 @@ fn no_choice(container: &Container, why: &NoChoice) -> Decision {
 /// Every sidecar that has not ended shows an exit image: has the node acted?
 fn pending(pod: &Pod, memory: &Memory, now: Duration) -> Decision {
     let mut again: Option<Duration> = None;
+    let mut troubles = Vec::new();
     for sidecar in roles::sidecars(pod).filter(|sidecar| sidecar.end().is_none()) {
         let Some(record) = memory.swap_of(&sidecar.name) else { continue };
         match overdue(pod, sidecar, record, now) {
-            Err(trouble) => return trouble,
+            Err(trouble) => troubles.push(trouble),
             Ok(at) => again = Some(again.map_or(at, |earlier| earlier.min(at))),
         }
     }
-    Decision { again, ..Decision::quiet(Reason::SwapPending) }
+    // A trouble that was told must not hide that of another sidecar.
+    let new = troubles.iter().position(|trouble| !memory.said.contains(&trouble.reason)).unwrap_or_default();
+    let trouble = (new < troubles.len()).then(|| troubles.swap_remove(new));
+    Decision { again, ..trouble.unwrap_or(Decision::quiet(Reason::SwapPending)) }
 }
 
 /// `Ok` with the time at which patience ends, or what is wrong.
@@ -327,6 +350,7 @@ fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
     let name = &sidecar.name;
     let shown = sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code);
     match &record.real_end {
+        Some(real) if sidecar.end() == Some(real) => format!("{name} ended ({shown}), exit image not seen"),
         Some(real) => format!("{name} ended ({}), exit image {shown}", describe_code(real)),
         None => format!("{name} ended ({shown})"),
     }

@@ -94,15 +94,16 @@ impl Mark {
             return;
         }
         match name {
-            EnvName::WhenJobExit => self.when_job_exit |= self.flag(name, value),
-            EnvName::IgnoreExitCode => self.ignore_exit_code |= self.flag(name, value),
+            EnvName::WhenJobExit => self.when_job_exit |= self.flag(name, &entry.value),
+            EnvName::IgnoreExitCode => self.ignore_exit_code |= self.flag(name, &entry.value),
             EnvName::WithImage => self.image(value),
         }
     }
 
-    fn flag(&mut self, name: EnvName, value: &str) -> bool {
-        let on = value.eq_ignore_ascii_case("true");
-        if !on && !value.is_empty() && !value.eq_ignore_ascii_case("false") {
+    fn flag(&mut self, name: EnvName, value: &Lenient<Option<Box<str>>>) -> bool {
+        let text = value.value.as_deref().unwrap_or_default();
+        let on = text.eq_ignore_ascii_case("true");
+        if value.malformed || !(on || text.is_empty() || text.eq_ignore_ascii_case("false")) {
             self.problem.get_or_insert(MarkProblem::NotAFlag { variable: name.text() });
         }
         on

@@ -217,9 +217,10 @@ impl StatusList {
         Self(statuses.into_iter().map(|s| s.value.0).collect())
     }
 
+    /// The first of that name; the others keep their order, so that it stays the first for every container.
     fn take(&mut self, name: &str) -> Option<ContainerStatus> {
         let at = self.0.iter().position(|s| s.name.value.as_deref() == Some(name))?;
-        Some(self.0.swap_remove(at).read())
+        Some(self.0.remove(at).read())
     }
 }
 
