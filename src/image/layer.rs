@@ -66,6 +66,12 @@ impl PathSet {
         self.0.contains(path)
     }
 
+    /// Whether this path is a directory of one in the set, or the other way round, so that they cannot be in one image.
+    #[must_use]
+    pub fn conflicts_with(&self, path: &str) -> bool {
+        self.iter().any(|other| is_below(path, other) || is_below(other, path))
+    }
+
     /// How many paths the set holds.
     #[must_use]
     pub fn len(&self) -> usize {
