@@ -302,3 +302,21 @@ fn an_answer_that_makes_no_sense_is_told() {
     let registry = FakeRegistry::start(|_, _| Answer::status(200).body("<html>hello</html>"));
     push_exit(&format!("{}/a:v1", registry.host)).must_fail_with(&["swaplet did not make"]);
 }
+
+#[test]
+fn an_export_is_the_same_image_as_a_folder_and_as_a_file() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for target in ["layout", "image.tar"] {
+        let ran = swaplet(folder.path(), &["exit-image", "export", "r.example/exit:v1", &path(target)]).must_succeed();
+        assert!(ran.out.contains(build_standard(Kind::Exit).unwrap().digest()));
+    }
+    let mut archive = tar::Archive::new(fs::File::open(path("image.tar")).unwrap());
+    archive.unpack(path("unpacked")).unwrap();
+    let image = build_standard(Kind::Exit).unwrap();
+    for file in ["index.json".to_owned(), "manifest.json".to_owned(), format!("blobs/{}", image.digest().replace(':', "/"))] {
+        assert_eq!(fs::read(path(&format!("layout/{file}"))).unwrap(), fs::read(path(&format!("unpacked/{file}"))).unwrap());
+    }
+    swaplet(folder.path(), &["park-image", "export", "r.example/park:v1", "/nonexistent/park.tar"])
+        .must_fail_with(&["cannot write /nonexistent"]);
+}

@@ -51,7 +51,8 @@ impl Blob {
         Self::new(media_type, value.to_string().into_bytes())
     }
 
-    fn descriptor(&self) -> Value {
+    /// The descriptor of the bytes, as manifests and indexes hold it.
+    pub(crate) fn descriptor(&self) -> Value {
         json!({"mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len()})
     }
 }

@@ -165,7 +165,7 @@ fn in_tar(path: &str) -> &str {
 
 /// Everything that could differ between two machines or two runs is fixed here: time, owner and mode. 0755: the program must run as any
 /// user, and directories must be open to any user (OpenShift chooses one).
-fn header(kind: EntryType, size: u64) -> Header {
+pub(crate) fn header(kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(0o755);
