@@ -54,7 +54,7 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   # One file, to be carried to a node or a registry elsewhere
   swaplet exit-image export registry.example/swaplet/exit:v1 exit.tar
-  ctr --namespace k8s.io images import --all-platforms exit.tar
+  ctr --namespace k8s.io images import exit.tar
 
   # A folder
   swaplet exit-image export registry.example/swaplet/exit:v1 exit-image/";

@@ -43,7 +43,7 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   # One file, to be carried to a node or a registry elsewhere
   swaplet park-image export registry.example/swaplet/park:v1 park.tar
-  ctr --namespace k8s.io images import --all-platforms park.tar
+  ctr --namespace k8s.io images import park.tar
 
   # A folder
   swaplet park-image export registry.example/swaplet/park:v1 park-image/";
