@@ -2,6 +2,7 @@
 
 mod client;
 mod exit_image;
+mod image_export;
 mod image_push;
 mod park_image;
 mod run;
