@@ -169,6 +169,7 @@ fn execute(
     fault: Option<(RuleId, Effect)>,
 ) -> Result<Response<ResponseBody>, ApiError> {
     check_subresource(request)?;
+    check_media_type(request)?;
     let (kind, view, now) = (request.kind.clone(), View::of(request), shared.clock.now());
     let shown =
         |object: &Arc<Value>, code| json(code, &view.one(&kind, &show(&kind, object), now, true));
@@ -227,6 +228,23 @@ fn check_subresource(request: &Request) -> Result<(), ApiError> {
         ("binding", Verb::Create) | ("log", Verb::Get) if request.kind.is_core("pods") => Ok(()),
         _ => Err(ApiError::no_such_resource()),
     }
+}
+
+/// Bodies are JSON. Of the others `kubectl create <kind> ...` sends one.
+fn check_media_type(request: &Request) -> Result<(), ApiError> {
+    let foreign = ["protobuf", "application/yaml", "cbor"]
+        .iter()
+        .any(|name| request.content_type.contains(name));
+    if foreign
+        && matches!(
+            request.verb,
+            Verb::Create | Verb::Update | Verb::Delete | Verb::DeleteCollection
+        )
+    {
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json";
+        return Err(ApiError::new(415, "UnsupportedMediaType", message));
+    }
+    Ok(())
 }
 
 /// There are no logs; the refusals that come before them are the real ones.

@@ -249,7 +249,7 @@ mod tests {
     fn merges_containers_by_name_and_env_by_name() {
         let spec = json!({"containers": [{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]}, {"name": "b"}]});
         let patch = json!({"containers": [{"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}]}, {"name": "c"}]});
-        let a = json!({"name": "a", "image": "2", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]});
+        let a = json!({"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]});
         assert_eq!(
             patched(spec, patch),
             json!({"containers": [a, {"name": "c"}, {"name": "b"}]})

@@ -52,6 +52,9 @@ pub fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value) {
     }
     match (kind.group.as_str(), kind.resource.as_str()) {
         ("", "pods") => pod::prepare_update(part, new, old),
+        ("", "nodes") => {
+            pod_status::complete_conditions(new, &["lastHeartbeatTime", "lastTransitionTime"])
+        }
         ("batch", "jobs") => job::prepare_update(new),
         _ => {}
     }
