@@ -220,6 +220,14 @@ fn execute(
 }
 
 fn check_subresource(request: &Request) -> Result<(), ApiError> {
+    if request.kind.namespaced && request.namespace.is_empty() {
+        // Without a namespace there are only lists and watches.
+        match request.verb {
+            Verb::Create | Verb::DeleteCollection => return Err(ApiError::method_not_allowed()),
+            _ if !request.name.is_empty() => return Err(ApiError::no_such_resource()),
+            _ => {}
+        }
+    }
     match (request.subresource.as_str(), request.verb) {
         ("", Verb::Create) if !request.name.is_empty() => Err(ApiError::method_not_allowed()),
         ("", _) => Ok(()),
