@@ -27,8 +27,8 @@ pub trait Pair {
     async fn run(&self, case: &Self::Case, place: usize) -> Vec<Difference>;
 }
 
-/// After so many failed sequences there is enough to look at.
-const ENOUGH: usize = 8;
+/// After so many kinds of failures there is enough to look at.
+const ENOUGH: usize = 20;
 /// Runs that a failed sequence is worth in order to become small.
 const ATTEMPTS: usize = 60;
 
@@ -43,16 +43,13 @@ pub async fn run<P: Pair>(pair: &P, numbers: &[usize], places: usize, known: &Kn
 
 async fn work<P: Pair>(pair: &P, numbers: &[usize], next: &AtomicUsize, report: &Mutex<Report>, place: usize, known: &KnownList) {
     while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-        if report.lock().await.failures.len() >= ENOUGH {
-            return;
-        }
         let case = pair.case(*number);
         let differences = unknown(pair, &case, place, known).await;
-        let failure = if differences.is_empty() { None } else { Some(shrunk(pair, &case, differences, place, known).await) };
-        let mut report = report.lock().await;
-        report.sequences += 1;
-        report.operations += P::size(&case);
-        report.failures.extend(failure.map(|(case, differences)| Failure { number: *number, case: case.to_string(), differences }));
+        let fresh = report.lock().await.take(P::size(&case), &differences, ENOUGH);
+        if fresh {
+            let (case, differences) = shrunk(pair, &case, differences, place, known).await;
+            report.lock().await.failures.push(Failure { number: *number, case: case.to_string(), differences });
+        }
     }
 }
 

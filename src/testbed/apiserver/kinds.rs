@@ -82,6 +82,12 @@ impl Kind {
         self.group == "batch" && self.resource == "jobs"
     }
 
+    /// Whether a PUT creates what is not there.
+    #[must_use]
+    pub fn created_by_update(&self) -> bool {
+        self.storage() == "events" || self.resource == "leases"
+    }
+
     /// Whether this is the resource of CRDs.
     #[must_use]
     pub fn is_crd(&self) -> bool {

@@ -22,8 +22,12 @@ const MAX_OPERATIONS: usize = 10_000;
 impl State {
     /// POST.
     pub fn create(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
+        let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
+        self.create_new(request, new)
+    }
+
+    fn create_new(&mut self, request: &Request, mut new: Value) -> Result<Written, ApiError> {
         let kind = request.kind.clone();
-        let mut new = decode(request, body).map_err(|error| error.of_body(&kind))?;
         if !text(&new, "/metadata/resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
@@ -78,6 +82,9 @@ impl State {
     pub fn replace(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
         let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
         check_name(request, &new)?;
+        if request.kind.created_by_update() && request.subresource.is_empty() && self.current(request).is_err() {
+            return self.create_new(request, new);
+        }
         let old = self.current(request)?;
         check_uid(request, &new, &old)?;
         self.change(request, &old, new)

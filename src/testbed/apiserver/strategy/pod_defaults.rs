@@ -94,6 +94,10 @@ pub fn pod_only(spec: &mut Value) {
     default(map, "enableServiceLinks", true);
     default(map, "preemptionPolicy", "PreemptLowerPriority");
     default(map, "priority", 0);
+    // The plugin for service accounts; only it sets the older name here.
+    default(map, "serviceAccountName", "default");
+    let account = map["serviceAccountName"].clone();
+    default(map, "serviceAccount", account);
     if map.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         map.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
     }
