@@ -2,7 +2,8 @@
 //!
 //! A sequence is a dozen requests on a few objects, among them many that must be refused. Both servers get the same bytes (but for ids and
 //! versions, which each has given itself); status codes and whole bodies are compared, and then what a watch from before the first request
-//! tells. Nothing on the real cluster acts on the objects: pods are on a node that is not there or wait for a scheduler that is not, jobs
+//! tells. Nothing on the real cluster acts on the objects: pods are on nodes that are not there (each sequence has its own,
+//! for the pod collector empties a node that it misses after a while) or wait for a scheduler that is not, jobs
 //! are managed by nobody.
 
 mod batch;

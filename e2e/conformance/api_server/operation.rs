@@ -1,8 +1,7 @@
 //! One request, as a sequence says it: what each server gives itself is left open.
 //!
 //! In names, queries and bodies stand `§` for the prefix of all names of a run, and `{uid}`, `{version}`, `{stale}` for the uid and for the
-//! latest and the first version that this server has told of the object; `{continue}` and `{listed}` for the token and the version of its
-//! last list.
+//! latest and the first version that this server has told of the object; `{listed}` for the version of its last list.
 
 use std::fmt::{self, Display};
 
@@ -85,6 +84,12 @@ impl Operation {
 
     pub fn list(resource: Resource, query: &str) -> Self {
         Self { query: query.to_owned(), ..Self::new("list", "GET", resource, "") }
+    }
+
+    /// A list in pages of two, from the first to the last.
+    pub fn pages(resource: Resource) -> Self {
+        let query = "labelSelector=run%3D§run&limit=2".to_owned();
+        Self { query, ..Self::new("pages", "GET", resource, "") }
     }
 
     pub fn patch(content: &'static str, resource: Resource, name: &str, body: Value) -> Self {

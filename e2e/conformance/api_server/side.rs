@@ -22,14 +22,14 @@ pub struct Side {
     prefix: String,
     /// What was seen of each object: the first and the latest state.
     seen: HashMap<(Resource, String), (Value, Value)>,
-    /// Token and version of the last list.
-    list: (String, String),
+    /// The version of the last list.
+    listed: String,
 }
 
 impl Side {
     pub fn new(client: Client, namespace: &str, prefix: &str) -> Self {
         let (namespace, prefix) = (namespace.to_owned(), prefix.to_owned());
-        Self { client, namespace, prefix, seen: HashMap::new(), list: Default::default() }
+        Self { client, namespace, prefix, seen: HashMap::new(), listed: String::new() }
     }
 
     /// The version of the server now.
@@ -56,10 +56,26 @@ impl Side {
             body => body.to_string(),
         };
         let (path, body) = (self.filled(operation, &path), self.filled(operation, &body));
+        if operation.verb == "pages" {
+            return self.pages(&path).await;
+        }
         let (code, mut body) = send(&self.client, operation.method, &path, operation.content, body).await;
         self.keep_own(&mut body);
         self.learn(operation.resource, &body);
         json!({"code": code, "body": body})
+    }
+
+    /// All pages of a list as one; where they end depends on what other sequences have.
+    async fn pages(&self, path: &str) -> Value {
+        let (mut items, mut token) = (Vec::new(), String::new());
+        loop {
+            let (code, body) = send(&self.client, "GET", &format!("{path}{token}"), JSON, String::new()).await;
+            items.extend(body["items"].as_array().into_iter().flatten().cloned());
+            match body["metadata"]["continue"].as_str().unwrap_or_default() {
+                "" => return json!({"code": code, "body": items}),
+                next => token = format!("&continue={next}"),
+            }
+        }
     }
 
     /// Puts in what this server has given.
@@ -71,8 +87,7 @@ impl Side {
         text.replace("{uid}", &field(latest, "uid"))
             .replace("{version}", &field(latest, "resourceVersion"))
             .replace("{stale}", &field(first, "resourceVersion"))
-            .replace("{continue}", &self.list.0)
-            .replace("{listed}", &self.list.1)
+            .replace("{listed}", &self.listed)
             .replace("{namespace}", &self.namespace)
             .replace('§', &self.prefix)
     }
@@ -109,8 +124,7 @@ impl Side {
 
     fn learn(&mut self, resource: Resource, body: &Value) {
         if body["items"].is_array() {
-            let text = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
-            self.list = (text("continue"), text("resourceVersion"));
+            body["metadata"]["resourceVersion"].as_str().unwrap_or_default().clone_into(&mut self.listed);
             return;
         }
         if let (Some(name), Some(_)) = (body["metadata"]["name"].as_str(), body["metadata"]["uid"].as_str()) {

@@ -61,6 +61,10 @@ pub fn lease(random: &mut Random) -> Operation {
 
 pub fn event(random: &mut Random) -> Operation {
     let resource = random.pick(&[Resource::Events, Resource::Events, Resource::CoreEvents]);
+    if random.percent(8) {
+        // As the other API shows it.
+        return random.pick(&[Operation::get(Resource::Events, "§k0"), Operation::get(Resource::CoreEvents, "§e0")]);
+    }
     let field = if resource == Resource::Events { "note" } else { "message" };
     let mut note = json!({});
     note[field] = "changed".into();

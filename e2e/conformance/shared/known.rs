@@ -62,17 +62,13 @@ impl Known {
 /// Whether the pattern, in which `*` stands for anything, is the whole text.
 pub fn glob(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(mut left) = text.strip_prefix(start) else { return false };
-    loop {
-        if glob(rest, left) {
-            return true;
-        }
-        let mut chars = left.chars();
-        if chars.next().is_none() {
-            return false;
-        }
-        left = chars.as_str();
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(mut left) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else { return false };
+    for part in middle.split('*') {
+        let Some(place) = left.find(part) else { return false };
+        left = &left[place + part.len()..];
     }
+    true
 }
 
 #[test]
