@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::container_spec::PodSpec;
+use super::container_spec::{ContainerSpec, PodSpec};
 use super::container_wire::{MarksWire, PodSpecWire};
 use super::lenient::{Lenient, Object};
 
@@ -41,6 +41,17 @@ impl PodTemplate {
             found.extend(specs.into_iter().map(|(place, spec)| Self::read(item, place, spec)));
         }
         found
+    }
+
+    /// The containers that are marked as sidecars, that are named in `names`, or that are injected.
+    pub fn sidecars<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a ContainerSpec> {
+        self.spec.containers.iter().filter(|container| self.is_sidecar(container, names))
+    }
+
+    /// Whether a container of this template is one of [`Self::sidecars`].
+    #[must_use]
+    pub fn is_sidecar(&self, container: &ContainerSpec, names: &[String]) -> bool {
+        self.injected || container.mark.is_sidecar() || names.iter().any(|name| **name == *container.name)
     }
 
     fn read(object: &Value, place: String, spec: &Value) -> Self {

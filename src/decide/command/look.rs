@@ -58,20 +58,20 @@ pub(super) struct View<'a> {
 }
 
 /// What is at a path.
-pub(super) enum Found<'a> {
+pub(super) enum Found {
     InImage,
     Missing,
     /// A file of a ConfigMap, Secret or the like, if anything.
     Configuration,
-    /// Whatever is on the volume that is mounted at this path.
-    Volume(&'a str),
+    /// Whatever is on the volume that covers the path.
+    Volume,
 }
 
 impl View<'_> {
-    pub(super) fn look(&self, path: &str) -> Found<'_> {
+    pub(super) fn look(&self, path: &str) -> Found {
         match self.covering(path) {
             Some(mount) if mount.backing == Backing::Configuration => Found::Configuration,
-            Some(mount) => Found::Volume(&mount.path),
+            Some(_) => Found::Volume,
             None if self.has(path) => Found::InImage,
             None => Found::Missing,
         }

@@ -137,7 +137,7 @@ fn at(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
         Found::InImage => Ok((Executes::Program(path.to_owned()), Vec::new())),
         Found::Missing => missing(path),
         Found::Configuration => script(path, view),
-        Found::Volume(mount) => Err(Refusal::at(Obstacle::ProgramOnVolume, mount)),
+        Found::Volume => Err(Refusal::at(Obstacle::ProgramOnVolume, path)),
     }
 }
 
@@ -154,7 +154,7 @@ fn script(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
         match view.look(interpreter) {
             Found::InImage => {}
             Found::Missing => paths.push(interpreter.to_owned()),
-            Found::Configuration | Found::Volume(_) => return Err(Refusal::at(Obstacle::ProgramOnVolume, interpreter)),
+            Found::Configuration | Found::Volume => return Err(Refusal::at(Obstacle::ProgramOnVolume, interpreter)),
         }
     }
     Ok((Executes::Script(path.to_owned()), paths))
@@ -171,8 +171,8 @@ fn named(name: &str, search_path: Option<&str>, view: &View<'_>) -> Result<Run, 
             Found::InImage => return at(&path, view),
             Found::Missing if free.is_none() && missing(&path).is_ok() && view.check_below(&path).is_ok() => free = Some(path),
             Found::Missing => {}
-            Found::Configuration | Found::Volume(_) if free.is_some() => break,
-            Found::Configuration | Found::Volume(_) => return at(&path, view),
+            Found::Configuration | Found::Volume if free.is_some() => break,
+            Found::Configuration | Found::Volume => return at(&path, view),
         }
     }
     missing(&free.ok_or_else(|| Refusal::at(Obstacle::CommandInvalid, name))?)
