@@ -1,8 +1,17 @@
 //! The command line: one file per subcommand.
 
+mod client;
+mod exit_image;
+mod image_push;
+mod park_image;
+mod run;
+
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::image::registry::install_crypto;
 
 /// Ends Job sidecars, restarts single containers and warms images where no node daemon can run.
 #[derive(Debug, Parser)]
@@ -14,7 +23,11 @@ pub struct Cli {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-enum Command {}
+enum Command {
+    Run(run::RunArgs),
+    ExitImage(exit_image::ExitImage),
+    ParkImage(park_image::ParkImage),
+}
 
 impl Cli {
     /// Runs the chosen subcommand and gives the exit code of the process.
@@ -22,6 +35,22 @@ impl Cli {
     /// # Errors
     /// Whatever stopped the subcommand, in words that say what to do next.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        match self.command {}
+        install_crypto();
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(async {
+            match self.command {
+                Command::Run(args) => args.run().await,
+                Command::ExitImage(command) => command.run().await,
+                Command::ParkImage(command) => command.run().await,
+            }
+        })
+    }
+}
+
+/// Prints results. A reader that has seen enough (`| head`) is not an error.
+fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
     }
 }

@@ -1,1 +1,17 @@
 //! Everything that talks to the API server: watches, the one writer, reports.
+//!
+//! ```text
+//! watch -> index (memory of all pods, asks decide) -> writer -> report
+//! ```
+//!
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and Events.
+
+pub mod clock;
+pub mod index;
+pub mod metrics;
+mod queue;
+pub mod report;
+pub mod run;
+pub mod serve;
+pub mod watch;
+pub mod writer;

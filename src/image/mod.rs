@@ -1,1 +1,20 @@
 //! Image references, and the exit and park images: built, named and pushed without a container engine.
+//!
+//! [`reference`] and [`pattern`] are pure and used by decisions; [`exit`], [`layer`] and [`build`] make the bytes, the same for the same
+//! input; [`registry`], [`push`] and [`docker_config`] talk to registries.
+
+pub mod build;
+pub mod docker_config;
+pub mod exit;
+pub mod exit_paths;
+pub mod layer;
+pub mod pattern;
+pub mod push;
+pub mod reference;
+pub mod registry;
+pub mod registry_error;
+
+pub use build::{BuiltImage, build};
+pub use exit::Kind;
+pub use pattern::ImagePattern;
+pub use reference::ImageReference;

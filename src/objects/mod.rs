@@ -1,1 +1,9 @@
 //! Kubernetes objects as swaplet reads them: only the fields that decisions use, and tolerant of everything else.
+//!
+//! Decoding never fails on well-formed JSON: a field of an unexpected type is read as absent and remembered as
+//! [`pod::Pod::malformed`], so that one strange object cannot stop a watch (one undecodable item would fail a whole list).
+
+pub mod env;
+pub mod lenient;
+pub mod pod;
+pub mod wire;

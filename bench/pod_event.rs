@@ -1,0 +1,95 @@
+//! What one pod event costs: `cargo bench --bench pod_event`.
+//!
+//! Prints the time to decode a watch event of a realistic pod and decide about it, on one core, and the heap that is kept per
+//! pod. The budgets (design: 20 microseconds, 4 KB) are printed beside them, not asserted: machines are shared and noisy.
+
+use std::alloc::System;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use kube::api::WatchEvent;
+use serde_json::{Value, json};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use swaplet::controller::index::Index;
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::image::reference::ImageReference;
+use swaplet::objects::wire::PodWire;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// A pod of a Job as the API server sends it: two containers, a projected token, 3 KB of managedFields.
+const POD: &str = include_str!("pod.json");
+const PODS: usize = 10_000;
+const EVENTS: u32 = 20_000;
+const ROUNDS: u32 = 5;
+
+fn main() {
+    let event = watch_event(&pod(0, false));
+    let done = watch_event(&pod(0, true));
+    println!("one watch event: {} bytes of JSON", event.len());
+    let mut index = index();
+    println!("decode alone:                         {}", micros(best_of(|| drop(black_box(decode(&event))))));
+    println!("decode + decide, mains running:       {}  (budget 20 us)", micros(best_of(|| see(&mut index, &event))));
+    println!("decode + decide, sidecar to be ended: {}  (budget 20 us)", micros(best_of(|| see(&mut index, &done))));
+    println!("heap kept per pod, mains running:       {}  (budget 4096 B)", kept(false));
+    println!("heap kept per pod, sidecar to be ended: {}  (budget 4096 B)", kept(true));
+}
+
+fn index() -> Index {
+    let exit_image = ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
+    Index::new(ExitImages::new(Some(exit_image), Vec::new()))
+}
+
+fn decode(event: &str) -> PodWire {
+    match serde_json::from_str(event) {
+        Ok(WatchEvent::Modified(pod)) => pod,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn see(index: &mut Index, event: &str) {
+    let pod = decode(event).read().expect("a pod");
+    black_box(index.apply(pod, Duration::from_secs(1)));
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn best_of(mut action: impl FnMut()) -> Duration {
+    let round = |action: &mut dyn FnMut()| {
+        let start = Instant::now();
+        (0..EVENTS).for_each(|_| action());
+        start.elapsed() / EVENTS
+    };
+    (0..ROUNDS).map(|_| round(&mut action)).min().unwrap_or_default()
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:6.2} us", time.as_secs_f64() * 1e6)
+}
+
+fn kept(done: bool) -> String {
+    let events: Vec<_> = (0..PODS).map(|number| watch_event(&pod(number, done))).collect();
+    let mut index = index();
+    let region = Region::new(ALLOCATOR);
+    events.iter().for_each(|event| see(&mut index, event));
+    let change = region.change();
+    let bytes = change.bytes_allocated as isize + change.bytes_reallocated - change.bytes_deallocated as isize;
+    assert_eq!(index.len(), PODS);
+    format!("{:5} B", bytes / PODS as isize)
+}
+
+fn pod(number: usize, done: bool) -> Value {
+    let mut pod: Value = serde_json::from_str(POD).expect("bench/pod.json");
+    pod["metadata"]["name"] = json!(format!("nightly-report-{number:05}"));
+    pod["metadata"]["uid"] = json!(format!("00000000-0000-4000-8000-{number:012}"));
+    if !done {
+        let statuses = pod["status"]["containerStatuses"].as_array_mut().expect("statuses");
+        let main = statuses.iter_mut().find(|status| status["name"] == "main").expect("main");
+        main["state"] = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+    }
+    pod
+}
+
+fn watch_event(pod: &Value) -> String {
+    format!("{{\"type\":\"MODIFIED\",\"object\":{pod}}}")
+}

@@ -1,0 +1,54 @@
+//! What the API server says was written: the witness that the controller cannot influence.
+
+use serde_json::Value;
+
+/// One request of the controller that writes.
+#[derive(Debug)]
+pub struct Written {
+    pub resource: String,
+    pub pod: String,
+    pub code: u64,
+    pub body: Value,
+}
+
+impl Written {
+    /// Whether it changed an image of a pod.
+    pub fn is_applied_swap(&self) -> bool {
+        self.resource == "pods" && self.code == 200 && self.body.as_array().is_some_and(|ops| ops.iter().any(|op| op["op"] == "replace"))
+    }
+}
+
+/// Everything that the controller of this namespace wrote, in order.
+pub fn written_in(namespace: &str) -> Vec<Written> {
+    let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
+    let user = format!("system:serviceaccount:{namespace}:swaplet");
+    let lines = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
+    lines.lines().filter(|line| line.contains(&user)).filter_map(|line| read(line, &user)).collect()
+}
+
+fn read(line: &str, user: &str) -> Option<Written> {
+    let entry: Value = serde_json::from_str(line).ok()?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let verb = text(&entry["verb"]);
+    let is_write = !["get", "list", "watch"].contains(&verb.as_str());
+    let is_end = entry["stage"] == "ResponseComplete";
+    (is_write && is_end && entry["user"]["username"] == user).then(|| Written {
+        resource: text(&entry["objectRef"]["resource"]),
+        pod: text(&entry["objectRef"]["name"]),
+        code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        body: entry["requestObject"].clone(),
+    })
+}
+
+/// Asserts that exactly these pods had their images changed, each by one patch, and that nothing but that and Events was
+/// written.
+pub fn assert_swapped_once(namespace: &str, pods: &[&str]) {
+    let written = written_in(namespace);
+    let mut swapped: Vec<_> = written.iter().filter(|write| write.is_applied_swap()).map(|write| write.pod.as_str()).collect();
+    swapped.sort_unstable();
+    let mut expected = pods.to_vec();
+    expected.sort_unstable();
+    assert_eq!(swapped, expected, "{written:#?}");
+    let other = written.iter().find(|write| !write.is_applied_swap() && write.resource != "events" && write.code < 400);
+    assert!(other.is_none(), "{other:#?}");
+}

@@ -1,0 +1,46 @@
+//! The controller of a case: the real binary, in its own process.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::world::World;
+
+pub struct Controller(Child);
+
+impl Controller {
+    /// Starts it and waits until it watches.
+    pub async fn start(world: &World) -> Self {
+        Self::start_with(world, &[]).await
+    }
+
+    pub async fn start_with(world: &World, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+            .args(["run", "--namespace", &world.namespace, "--exit-image", &world.images.exit, "--kubeconfig"])
+            .arg(&world.kubeconfig)
+            .args(arguments)
+            .env("RUST_LOG", "info,kube=warn")
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = timeout(Duration::from_secs(30), lines.next_line()).await.expect("a first line").unwrap().unwrap_or_default();
+        assert!(first.contains("watching pods"), "{first}");
+        let namespace = world.namespace.clone();
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                println!("{namespace}: {line}");
+            }
+        });
+        Self(child)
+    }
+
+    /// SIGKILL: it gets no chance to finish anything.
+    pub async fn kill(mut self) {
+        self.0.kill().await.unwrap();
+    }
+}

@@ -1,0 +1,106 @@
+//! Nothing is lost when the controller comes late, dies, or sees the past.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use tokio::time::sleep;
+
+use crate::audit::{assert_swapped_once, written_in};
+use crate::controller::Controller;
+use crate::pods::{EXITS_143, STOPS_SLOWLY, container, main_ok, pod, sidecar, spec};
+use crate::world::{World, eventually};
+
+fn main_has_ended(pod: &Pod) -> bool {
+    let mut statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    statuses.any(|status| status.name == "main" && status.state.as_ref().is_some_and(|state| state.terminated.is_some()))
+}
+
+#[tokio::test]
+async fn the_controller_starts_after_the_mains_have_ended() {
+    let world = World::new("late").await;
+    for policy in ["Never", "OnFailure"] {
+        let name = policy.to_lowercase();
+        world.create_pod(pod(&name, spec(policy, vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
+        world.pod_is(&name, "done but for its sidecar", main_has_ended).await;
+    }
+    let _controller = Controller::start(&world).await;
+    world.pod_ends("never", "Succeeded").await;
+    world.pod_ends("onfailure", "Succeeded").await;
+    assert_swapped_once(&world.namespace, &["never", "onfailure"]);
+    world.done().await;
+}
+
+/// The next life finds the exit image in the spec, writes nothing, and tells the end.
+#[tokio::test]
+async fn the_controller_is_killed_between_swap_and_evidence() {
+    let world = World::new("killed").await;
+    let controller = Controller::start(&world).await;
+    for policy in ["Never", "OnFailure"] {
+        let containers = vec![main_ok(&world), sidecar(&world, "log", STOPS_SLOWLY)];
+        let mut spec = spec(policy, containers);
+        spec["terminationGracePeriodSeconds"] = 30.into();
+        world.create_pod(pod(&policy.to_lowercase(), spec)).await;
+    }
+    eventually("two swaps", || async {
+        (written_in(&world.namespace).iter().filter(|write| write.is_applied_swap()).count() == 2).then_some(())
+    })
+    .await;
+    controller.kill().await;
+    let _next = Controller::start(&world).await;
+    world.pod_ends("never", "Succeeded").await;
+    world.pod_ends("onfailure", "Succeeded").await;
+    let ends = eventually("two ends", || async {
+        let events = world.events(2).await;
+        let ends: Vec<_> = events.into_iter().filter(|(_, reason)| reason == "SidecarEnded").map(|(pod, _)| pod).collect();
+        (ends.len() == 2).then_some(ends)
+    })
+    .await;
+    assert_eq!(ends, ["never", "onfailure"]);
+    assert_swapped_once(&world.namespace, &["never", "onfailure"]);
+    world.done().await;
+}
+
+/// Killed again and again, at no particular moment: every pod ends, and none is swapped twice.
+#[tokio::test]
+async fn no_pod_is_stranded_by_a_controller_that_keeps_dying() {
+    let world = World::new("dying").await;
+    let names: Vec<_> = (0..8).map(|number| format!("pod-{number}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        let policy = if number % 2 == 0 { "Never" } else { "OnFailure" };
+        let main = container(&world, "main", &format!("sleep {}", 2 + number));
+        world.create_pod(pod(name, spec(policy, vec![main, sidecar(&world, "log", EXITS_143)]))).await;
+    }
+    for life in 0..12 {
+        let controller = Controller::start(&world).await;
+        sleep(Duration::from_millis(150 + 97 * life)).await;
+        controller.kill().await;
+    }
+    let _last = Controller::start(&world).await;
+    for name in &names {
+        world.pod_ends(name, "Succeeded").await;
+    }
+    assert_swapped_once(&world.namespace, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    world.done().await;
+}
+
+/// Another pod with the name of a finished one: its sidecar lives as long as its own main runs.
+#[tokio::test]
+async fn a_pod_of_the_same_name_is_another_pod() {
+    let world = World::new("same-name").await;
+    let _controller = Controller::start(&world).await;
+    let containers = |seconds: u32| vec![container(&world, "main", &format!("sleep {seconds}")), sidecar(&world, "log", STOPS_SLOWLY)];
+    world.create_pod(pod("again", spec("Never", containers(1)))).await;
+    world.pod_is("again", "done but for its sidecar", main_has_ended).await;
+    let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+    world.api::<Pod>().delete("again", &at_once).await.unwrap();
+    let second = world.create_pod(pod("again", spec("Never", containers(8)))).await;
+    let uid = second.metadata.uid.unwrap();
+    let ended = world.pod_is("again", "done but for its sidecar", main_has_ended).await;
+    assert_eq!(ended.metadata.uid.as_ref(), Some(&uid));
+    world.pod_ends("again", "Succeeded").await;
+    let swaps: Vec<_> = written_in(&world.namespace).into_iter().filter(crate::audit::Written::is_applied_swap).collect();
+    let of_the_second: Vec<_> = swaps.iter().filter(|write| write.body[0]["value"] == uid.as_str()).collect();
+    assert_eq!(of_the_second.len(), 1, "{swaps:#?}");
+    world.done().await;
+}

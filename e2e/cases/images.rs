@@ -1,0 +1,76 @@
+//! The images of the cases: swaplet's own, pushed by swaplet, and one with a shell for the work.
+
+use oci_distribution::Reference;
+use oci_distribution::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
+use oci_distribution::manifest::IMAGE_LAYER_MEDIA_TYPE;
+use oci_distribution::secrets::RegistryAuth;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+/// A static busybox, from the Debian package `busybox-static`.
+const BUSYBOX: &str = "/bin/busybox";
+const APPLETS: [&str; 6] = ["sh", "sleep", "cat", "touch", "kill", "true"];
+
+/// References of the images of the cases.
+pub struct Images {
+    /// A shell; runs its arguments as a script.
+    pub work: String,
+    /// swaplet's exit image.
+    pub exit: String,
+    /// An image that no registry has.
+    pub missing: String,
+}
+
+impl Images {
+    pub async fn push(registry: &str) -> Self {
+        let images = Self {
+            work: format!("{registry}/e2e/work:v1"),
+            exit: format!("{registry}/swaplet/exit:e2e"),
+            missing: format!("{registry}/e2e/missing:v1"),
+        };
+        swaplet(&["exit-image", "push", &images.exit]).await;
+        push_work(registry, &images.work).await;
+        images
+    }
+}
+
+async fn swaplet(arguments: &[&str]) {
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_swaplet")).args(arguments).output().await.unwrap();
+    assert!(output.status.success(), "swaplet {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+async fn push_work(registry: &str, reference: &str) {
+    let layer = work_layer();
+    let diff_id = format!("sha256:{}", Sha256::digest(&layer).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let config = json!({
+        "architecture": "amd64", "os": "linux",
+        "config": {"User": "65532", "Env": ["PATH=/bin"], "Entrypoint": ["/bin/sh", "-c"], "WorkingDir": "/"},
+        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+    });
+    let client = Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() });
+    let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
+    let config = Config::oci_v1(config.to_string(), None);
+    client.push(&reference.parse::<Reference>().unwrap(), &layers, config, &RegistryAuth::Anonymous, None).await.unwrap();
+}
+
+fn work_layer() -> Vec<u8> {
+    let program = std::fs::read(BUSYBOX).unwrap_or_else(|error| panic!("{BUSYBOX}: {error}; install the Debian package busybox-static"));
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut append = |path: &str, kind: tar::EntryType, data: &[u8], target: Option<&str>| {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(0o755);
+        header.set_size(data.len() as u64);
+        match target {
+            Some(target) => archive.append_link(&mut header, path, target).unwrap(),
+            None => archive.append_data(&mut header, path, data).unwrap(),
+        }
+    };
+    append("bin/", tar::EntryType::Directory, &[], None);
+    append("tmp/", tar::EntryType::Directory, &[], None);
+    append("bin/busybox", tar::EntryType::Regular, &program, None);
+    for applet in APPLETS {
+        append(&format!("bin/{applet}"), tar::EntryType::Link, &[], Some("bin/busybox"));
+    }
+    archive.into_inner().unwrap()
+}

@@ -1,0 +1,18 @@
+//! What swaplet does on a real cluster: real API server, real kubelet, real containers.
+//!
+//! Needs a cluster and these variables, which `e2e/cluster env` and `e2e/kind env` print:
+//!
+//! * `KUBECONFIG`: an administrator of the cluster
+//! * `SWAPLET_E2E_REGISTRY`: a plain-HTTP registry, `host:port`, reachable from here and from the node
+//! * `SWAPLET_E2E_AUDIT_LOG`: the API server's audit log, which is the witness for every count of writes
+//!
+//! Each case has a namespace and controllers of its own, so all of them run at once. The controller is the real binary, with
+//! a ServiceAccount that has the rights of `deploy/rbac.yaml` and no others.
+
+mod audit;
+mod controller;
+mod crash;
+mod images;
+mod pods;
+mod terminate;
+mod world;

@@ -1,0 +1,48 @@
+//! Pods and Jobs of the cases.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+pub const MARK: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
+
+/// A log collector that stops at once on SIGTERM, with exit code 0.
+pub const EXITS_0: &str = "trap 'exit 0' TERM; while true; do sleep 0.1; done";
+/// One that stops as a program without a handler does: by the signal.
+pub const EXITS_143: &str = "trap 'exit 143' TERM; while true; do sleep 0.1; done";
+/// One that does not stop until it is killed.
+pub const IGNORES_TERM: &str = "trap '' TERM; while true; do sleep 0.1; done";
+/// One that takes its time.
+pub const STOPS_SLOWLY: &str = "trap 'sleep 4; exit 143' TERM; while true; do sleep 0.1; done";
+
+/// A container that runs a script. Most have no command, so that the exit image's own entrypoint runs after the swap.
+pub fn container(world: &World, name: &str, script: &str) -> Value {
+    json!({"name": name, "image": world.images.work, "args": [script]})
+}
+
+/// The same, marked as a sidecar.
+pub fn sidecar(world: &World, name: &str, script: &str) -> Value {
+    let mut container = container(world, name, script);
+    container["env"] = json!([{"name": MARK, "value": "true"}]);
+    container
+}
+
+/// The main container of most cases: done after two seconds.
+pub fn main_ok(world: &World) -> Value {
+    container(world, "main", "sleep 2")
+}
+
+pub fn spec(restart_policy: &str, containers: Vec<Value>) -> Value {
+    json!({
+        "restartPolicy": restart_policy, "containers": containers, "terminationGracePeriodSeconds": 4,
+        "automountServiceAccountToken": false, "enableServiceLinks": false,
+    })
+}
+
+pub fn pod(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+}
+
+pub fn job(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": {"spec": spec}}})
+}

@@ -1,0 +1,182 @@
+//! What a case lives in: a client, a namespace of its own, and waiting with an end.
+
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::config::{AuthInfo, Kubeconfig};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
+
+use crate::images::Images;
+
+/// Everything that a case waits for happens within this time, on a machine with two busy cores.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+static IMAGES: OnceCell<Images> = OnceCell::const_new();
+static ROLE: OnceCell<()> = OnceCell::const_new();
+
+/// A namespace with what the controller needs in it. Deleted by [`World::done`]; left for inspection where a case fails.
+pub struct World {
+    pub client: Client,
+    pub namespace: String,
+    pub images: &'static Images,
+    pub kubeconfig: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
+}
+
+impl World {
+    pub async fn new(case: &str) -> Self {
+        Self::with_labels(case, json!({})).await
+    }
+
+    pub async fn with_labels(case: &str, labels: serde_json::Value) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let images = IMAGES.get_or_init(|| async { Images::push(&variable("SWAPLET_E2E_REGISTRY")).await }).await;
+        let client = Client::try_default().await.expect("KUBECONFIG");
+        let namespace = format!("e2e-{case}-{}", std::process::id());
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
+        let created: Namespace = serde_json::from_value(object).unwrap();
+        Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &created).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = account(&client, &namespace, folder.path()).await;
+        let world = Self { client, namespace, images, kubeconfig, _folder: folder };
+        let accounts: Api<ServiceAccount> = world.api();
+        eventually("the default ServiceAccount", || async { accounts.get_opt("default").await.unwrap() }).await;
+        world
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub async fn create_pod(&self, pod: serde_json::Value) -> Pod {
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        self.api().create(&PostParams::default(), &pod).await.unwrap()
+    }
+
+    pub async fn create_job(&self, job: serde_json::Value) {
+        let job: Job = serde_json::from_value(job).unwrap();
+        self.api().create(&PostParams::default(), &job).await.unwrap();
+    }
+
+    pub async fn pods(&self) -> Vec<Pod> {
+        self.api::<Pod>().list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// Waits until the Job has this condition.
+    pub async fn job_ends(&self, name: &str, condition: &str) {
+        let jobs: Api<Job> = self.api();
+        eventually(&format!("Job {name} to be {condition}"), || async {
+            let conditions = jobs.get(name).await.unwrap().status.and_then(|status| status.conditions).unwrap_or_default();
+            conditions.iter().any(|found| found.type_ == condition && found.status == "True").then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the pod satisfies a condition; gives it as it is then.
+    pub async fn pod_is(&self, name: &str, what: &str, condition: impl Fn(&Pod) -> bool) -> Pod {
+        let pods: Api<Pod> = self.api();
+        eventually(&format!("pod {name} to be {what}"), || async { pods.get_opt(name).await.unwrap().filter(|pod| condition(pod)) }).await
+    }
+
+    pub async fn pod_ends(&self, name: &str, phase: &str) -> Pod {
+        self.pod_is(name, phase, |pod| phase_of(pod) == phase).await
+    }
+
+    /// Our Events in this namespace as `(pod, reason)`, sorted; waits until there are at least so many.
+    pub async fn events(&self, count: usize) -> Vec<(String, String)> {
+        let events: Api<Event> = self.api();
+        eventually(&format!("{count} events"), || async {
+            let mut ours = Vec::new();
+            for event in events.list(&ListParams::default()).await.unwrap() {
+                if event.reporting_controller.as_deref() == Some("swaplet.io/controller") {
+                    ours.push((event.regarding.and_then(|pod| pod.name).unwrap_or_default(), event.reason.unwrap_or_default()));
+                }
+            }
+            ours.sort();
+            (ours.len() >= count).then_some(ours)
+        })
+        .await
+    }
+
+    /// The end of a case that went well.
+    pub async fn done(self) {
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let _ = self.api::<Pod>().delete_collection(&now, &ListParams::default()).await;
+        let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
+    }
+}
+
+pub fn phase_of(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// Asks again until there is an answer; panics with what was waited for.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl Fn() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited {} s for {what}", PATIENCE.as_secs());
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// A ServiceAccount with the rights of `deploy/rbac.yaml` in this namespace only, and a kubeconfig for it.
+async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
+    ROLE.get_or_init(install_role).await;
+    let metadata = json!({"name": "swaplet", "namespace": namespace});
+    create(client, namespace, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}), serde_json::from_value::<ServiceAccount>).await;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "swaplet"},
+        "subjects": [{"kind": "ServiceAccount", "name": "swaplet", "namespace": namespace}],
+    });
+    create(client, namespace, binding, serde_json::from_value::<RoleBinding>).await;
+    let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let token = accounts.create_token_request("swaplet", &PostParams::default(), &request).await.unwrap();
+    write_kubeconfig(folder, token.status.unwrap().token)
+}
+
+/// The rights that the manifest gives, no others: what the controller needs and lacks fails a case.
+async fn install_role() {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
+    let output = Command::new("kubectl").args(["apply", "-f", manifest]).output().await.expect("kubectl");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+async fn create<K, E: Debug>(client: &Client, namespace: &str, object: serde_json::Value, read: impl Fn(serde_json::Value) -> Result<K, E>)
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()> + Clone + Debug + serde::Serialize + serde::de::DeserializeOwned,
+{
+    Api::<K>::namespaced(client.clone(), namespace).create(&PostParams::default(), &read(object).unwrap()).await.unwrap();
+}
+
+fn write_kubeconfig(folder: &Path, token: String) -> PathBuf {
+    let mut kubeconfig = Kubeconfig::read().unwrap();
+    for user in &mut kubeconfig.auth_infos {
+        user.auth_info = Some(AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() });
+    }
+    let path = folder.join("kubeconfig");
+    std::fs::write(&path, serde_json::to_string(&kubeconfig).unwrap()).unwrap();
+    path
+}

@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# How each component is started.
+
+start_registry() { launch registry docker-registry serve "$STATE/registry.yml"; }
+
+# Unix sockets: no ports, and nobody else on the machine can read the data. The
+# peer socket is unused, but etcd insists on a URL that looks like host:port.
+start_etcd() {
+	(cd "$ETCD_DIR" && launch etcd "$ETCD_BIN/etcd" --name e2e --data-dir "$ETCD_DIR/data" --unsafe-no-fsync --log-level warn \
+		--listen-client-urls "unix://$STATE/etcd.sock" --advertise-client-urls unix://client:1 \
+		--listen-peer-urls unix://peer:1 --initial-advertise-peer-urls unix://peer:1 --initial-cluster e2e=unix://peer:1)
+}
+
+# The endpoint reconciler would refuse to publish a loopback address.
+start_apiserver() {
+	launch apiserver "$KUBE_BIN/kube-apiserver" --etcd-servers "unix://$STATE/etcd.sock" \
+		--bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$API_PORT" \
+		--endpoint-reconciler-type none --cert-dir "$STATE/apiserver" \
+		--token-auth-file "$STATE/tokens.csv" --authorization-mode RBAC --allow-privileged \
+		--service-account-issuer https://kubernetes.default.svc --service-account-key-file "$STATE/sa.key" \
+		--service-account-signing-key-file "$STATE/sa.key" --service-cluster-ip-range 10.214.0.0/24 \
+		--kubelet-client-certificate "$STATE/kubelet-client.crt" --kubelet-client-key "$STATE/kubelet-client.key" \
+		--audit-policy-file "$E2E/audit-policy.yaml" --audit-log-path "$STATE/audit.log" --audit-log-maxsize 4096 \
+		--feature-gates ImageVolume=true
+}
+
+start_controller_manager() {
+	launch controller-manager "$KUBE_BIN/kube-controller-manager" --kubeconfig "$STATE/kube-controller-manager.kubeconfig" \
+		--service-account-private-key-file "$STATE/sa.key" --root-ca-file "$STATE/apiserver/apiserver.crt" \
+		--leader-elect=false --secure-port 0
+}
+
+start_scheduler() {
+	launch scheduler "$KUBE_BIN/kube-scheduler" --kubeconfig "$STATE/kube-scheduler.kubeconfig" --leader-elect=false --secure-port 0
+}
+
+# Our folder first on the PATH: the machine may have a shim of another version.
+start_containerd() {
+	launch containerd env PATH="$CONTAINERD_BIN:$PATH" "$CONTAINERD_BIN/containerd" --config "$STATE/containerd.toml" --log-level warn
+}
+
+# shellcheck disable=SC2153 # NODE is set in config.sh
+start_kubelet() {
+	launch kubelet "$KUBE_BIN/kubelet" --config "$STATE/kubelet.yaml" --kubeconfig "$STATE/kubelet.kubeconfig" \
+		--root-dir "$STATE/kubelet" --cert-dir "$STATE/kubelet/pki" --hostname-override "$NODE"
+}
+
+# shellcheck disable=SC2034 # used in other parts
+COMPONENTS=(registry etcd apiserver controller-manager scheduler containerd kubelet)
+
+api() { curl -fsS --max-time 5 --cacert "$STATE/apiserver/apiserver.crt" -H @"$STATE/admin.header" "https://127.0.0.1:$API_PORT$1"; }
+api_ready() { api /readyz; }
+registry_ready() { curl -fsS --max-time 5 "http://127.0.0.1:$REGISTRY_PORT/v2/"; }
+service_account_exists() { api /api/v1/namespaces/default/serviceaccounts/default; }
+# The taint goes a moment after the node got Ready; until then no pod is scheduled.
+# (Without "pretty=false" the apiserver formats its answers to curl for humans.)
+node_ready() {
+	local node
+	node=$(api "/api/v1/nodes/$NODE?pretty=false") || return 1
+	[[ $node == *'"reason":"KubeletReady"'* && $node != *'node.kubernetes.io/not-ready'* ]]
+}

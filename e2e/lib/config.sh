@@ -1,0 +1,162 @@
+# shellcheck shell=bash
+# Writes the configuration of every component into the state folder.
+
+# shellcheck disable=SC2034 # used in other parts
+NODE=127.0.0.1 # an IP as node name: the apiserver reaches the kubelet there, whatever the machine's DNS and routes are
+POD_CIDR=10.213.0.0/22
+
+# Ports below 32768 are never handed out to outgoing connections.
+free_port() {
+	local port
+	while :; do
+		port=$((20000 + RANDOM % 12000))
+		[[ " ${CHOSEN_PORTS:-} " == *" $port "* ]] && continue
+		(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && continue
+		CHOSEN_PORTS="${CHOSEN_PORTS:-} $port"
+		printf -v "$1" %s "$port"
+		return
+	done
+}
+
+# What later commands need to know of this cluster.
+write_env() {
+	local name
+	for name in API_PORT KUBELET_PORT REGISTRY_PORT; do free_port "$name"; done
+	ETCD_BIN=$(bin_dir etcd)
+	CONTAINERD_BIN=$(bin_dir containerd)
+	KUBE_BIN=$(bin_dir kubernetes)
+	for name in API_PORT KUBELET_PORT REGISTRY_PORT ETCD_BIN CONTAINERD_BIN KUBE_BIN; do
+		printf '%s=%q\n' "$name" "${!name}"
+	done >"$STATE/env"
+	PARK_IMAGE=127.0.0.1:$REGISTRY_PORT/swaplet/park:e2e
+}
+
+# write_kubeconfig FILE USER [IMPERSONATED]: every component has its own name, so
+# that the audit log tells them apart; all of them may do everything.
+write_kubeconfig() {
+	local token
+	token=$(grep ",$2," "$STATE/tokens.csv" | cut -d, -f1)
+	cat >"$1" <<EOF
+apiVersion: v1
+kind: Config
+current-context: swaplet-e2e
+contexts:
+  - {name: swaplet-e2e, context: {cluster: swaplet-e2e, user: $2}}
+clusters:
+  - name: swaplet-e2e
+    cluster: {server: "https://127.0.0.1:$API_PORT", certificate-authority: $STATE/apiserver/apiserver.crt}
+users:
+  - {name: $2, user: {token: "$token"${3:+, as: "$3"}}}
+EOF
+}
+
+write_credentials() {
+	local user
+	openssl genrsa -out "$STATE/sa.key" 2048 2>/dev/null
+	# A self-signed client certificate is its own CA: the kubelet trusts the apiserver alone.
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=kube-apiserver \
+		-keyout "$STATE/kubelet-client.key" -out "$STATE/kubelet-client.crt" 2>/dev/null
+	for user in admin kubelet kube-controller-manager kube-scheduler; do
+		echo "$(openssl rand -hex 16),$user,$user,\"system:masters\""
+	done >"$STATE/tokens.csv"
+	for user in admin kubelet kube-controller-manager kube-scheduler; do
+		write_kubeconfig "$STATE/$user.kubeconfig" "$user"
+	done
+}
+
+write_registry_config() {
+	cat >"$STATE/registry.yml" <<EOF
+version: 0.1
+log: {level: warn, accesslog: {disabled: true}}
+storage:
+  filesystem: {rootdirectory: $STATE/registry}
+  delete: {enabled: true}
+http: {addr: "127.0.0.1:$REGISTRY_PORT", secret: e2e}
+EOF
+	mkdir -p "$STATE/certs.d/127.0.0.1:$REGISTRY_PORT"
+	cat >"$STATE/certs.d/127.0.0.1:$REGISTRY_PORT/hosts.toml" <<EOF
+server = "http://127.0.0.1:$REGISTRY_PORT"
+EOF
+}
+
+# Everything containerd writes is below the state folder, with one exception:
+# the sockets of its shims are always in /run/containerd/s.
+write_containerd_config() {
+	cat >"$STATE/containerd.toml" <<EOF
+version = 3
+root = "$STATE/containerd/root"
+state = "$STATE/containerd/state"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+
+[grpc]
+address = "$SOCKET"
+
+[plugins."io.containerd.nri.v1.nri"]
+disable = true
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+sandbox = "$PARK_IMAGE"
+
+[plugins."io.containerd.cri.v1.images".registry]
+config_path = "$STATE/certs.d"
+
+[plugins."io.containerd.cri.v1.runtime"]
+# Without CAP_SYS_RESOURCE nobody may lower an OOM score, and runc would fail trying.
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+bin_dirs = ["$CNI_BIN"]
+conf_dir = "$STATE/cni"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+SystemdCgroup = false
+Root = "$STATE/runc"
+EOF
+	mkdir -p "$STATE/cni"
+	# Pods need no traffic; the kubelet only wants the network to be ready.
+	cat >"$STATE/cni/10-e2e.conflist" <<EOF
+{"cniVersion": "1.0.0", "name": "$NETWORK", "plugins": [{"type": "ptp", "ipMasq": false,
+  "ipam": {"type": "host-local", "dataDir": "$STATE/ipam", "ranges": [[{"subnet": "$POD_CIDR"}]]}}]}
+EOF
+}
+
+# makeIPTablesUtilChains: nothing here needs them, and they would stay behind.
+# cgroupsPerQOS: works on cgroup v1, v2 and inside restricted machines alike.
+write_kubelet_config() {
+	cat >"$STATE/kubelet.yaml" <<EOF
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: 127.0.0.1
+port: $KUBELET_PORT
+readOnlyPort: 0
+healthzPort: 0
+healthzBindAddress: 127.0.0.1
+authentication:
+  anonymous: {enabled: false}
+  webhook: {enabled: false}
+  x509: {clientCAFile: $STATE/kubelet-client.crt}
+authorization: {mode: AlwaysAllow}
+containerRuntimeEndpoint: unix://$SOCKET
+podLogsDir: $STATE/pod-logs
+volumePluginDir: $STATE/kubelet/volumeplugins
+failCgroupV1: false
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+makeIPTablesUtilChains: false
+failSwapOn: false
+evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, imagefs.available: 1Mi}
+imageGCHighThresholdPercent: 100
+serializeImagePulls: false
+registryPullQPS: 0
+eventRecordQPS: 0
+maxPods: 250
+clusterDNS: [10.214.0.10]
+clusterDomain: cluster.local
+featureGates: {ImageVolume: true}
+EOF
+}

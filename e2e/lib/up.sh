@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# Brings the cluster up: missing packages, programs, configuration, components.
+
+CNI_BIN=${SWAPLET_CNI_BIN:-/usr/lib/cni}
+
+install_packages() {
+	local missing=() command package
+	while read -r command package; do
+		command -v "$command" >/dev/null || missing+=("$package")
+	done <<-'EOF'
+		runc runc
+		docker-registry docker-registry
+		curl curl
+		openssl openssl
+		ip iproute2
+	EOF
+	[[ -x $CNI_BIN/ptp && -x $CNI_BIN/host-local ]] || missing+=(containernetworking-plugins)
+	((${#missing[@]})) || return 0
+	say "installing: ${missing[*]}"
+	apt-get update -q >&2
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2
+	# The package starts a registry of its own; only the program is wanted.
+	[[ " ${missing[*]} " != *" docker-registry "* ]] || systemctl disable --now docker-registry >/dev/null 2>&1 || true
+}
+
+# A program that was asked for must work; one that merely lies there may be old.
+push_park_image() {
+	local swaplet=${SWAPLET_BIN:-$E2E/../target/debug/swaplet}
+	if [[ -x $swaplet ]] && "$swaplet" park-image push "$PARK_IMAGE" >&2; then return; fi
+	[[ -z ${SWAPLET_BIN:-} ]] ||
+		die "'$SWAPLET_BIN park-image push $PARK_IMAGE' failed" "SWAPLET_BIN must be the swaplet program; without this image no pod can start."
+	say "NOTE: no sandbox image was pushed, so pods will stay in ContainerCreating." \
+		"Run 'cargo build', then: target/debug/swaplet park-image push $PARK_IMAGE"
+}
+
+# The kubelet and the ptp plugin change these for the whole machine, and create
+# these folders outside the state folder; 'down' needs to know how it was before.
+SYSCTLS=(vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
+OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd)
+remember_machine() {
+	local name
+	for name in "${SYSCTLS[@]}"; do echo "$name $(cat "/proc/sys/$name")"; done >"$STATE/sysctls"
+	for name in "${OUTSIDE[@]}"; do [[ -e $name ]] || echo "$name"; done >"$STATE/absent"
+}
+
+make_state() {
+	mkdir -p "$STATE"
+	chmod 700 "$STATE"
+	remember_machine
+	mkdir "$STATE/log" "$STATE/pid" "$STATE/apiserver"
+	mkdir -m 700 "$ETCD_DIR"
+}
+
+write_config() {
+	write_env
+	write_credentials
+	echo "Authorization: Bearer $(grep ,admin, "$STATE/tokens.csv" | cut -d, -f1)" >"$STATE/admin.header"
+	write_registry_config
+	write_containerd_config
+	write_kubelet_config
+}
+
+# Those that wait for nobody first: they come up while the apiserver does.
+start_all() {
+	start_etcd
+	start_registry
+	start_containerd
+	start_apiserver
+	wait_for 20 "the registry to answer" registry registry_ready
+	push_park_image
+	wait_for 20 "containerd's socket" containerd test -S "$SOCKET"
+	wait_for 90 "the apiserver to be ready" apiserver api_ready
+	start_controller_manager
+	start_scheduler
+	start_kubelet
+	wait_for 60 "node $NODE to be Ready" kubelet node_ready
+	wait_for 60 "ServiceAccount default/default" controller-manager service_account_exists
+}
+
+all_alive() {
+	local component
+	for component in "${COMPONENTS[@]}"; do alive "$component" || return 1; done
+}
+
+cluster_up() {
+	local start
+	need_root
+	if all_alive; then
+		say "The cluster is already up. Use it with: eval \"\$(e2e/cluster env)\""
+		return
+	fi
+	if [[ -n $(leftovers) ]]; then
+		say "Cleaning up after an earlier run that did not end well ..."
+		take_down
+	fi
+	install_packages
+	build_all
+	start=$SECONDS
+	make_state
+	write_config
+	start_all
+	say "The cluster is up after $((SECONDS - start)) s. Use it with: eval \"\$(e2e/cluster env)\""
+}

@@ -1,0 +1,51 @@
+//! How a subcommand reaches the cluster.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// A cluster that does not answer a connection in this time is not reachable.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Which cluster, and as whom.
+#[derive(Debug, Args)]
+pub struct ClusterArgs {
+    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig file
+    #[arg(long)]
+    context: Option<String>,
+}
+
+impl ClusterArgs {
+    /// A client that never retries by itself.
+    ///
+    /// # Errors
+    /// No usable configuration; says where it was looked for.
+    pub async fn client(self) -> anyhow::Result<Client> {
+        let mut config = self.config().await.context("cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod")?;
+        // A write is tried again only after a new decision; kube's own layer would send the old one up to 15 times.
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT);
+        config.headers.push((http::header::USER_AGENT, user_agent()));
+        Ok(Client::try_from(config)?)
+    }
+
+    async fn config(self) -> anyhow::Result<Config> {
+        let options = KubeConfigOptions { context: self.context, ..KubeConfigOptions::default() };
+        Ok(match self.kubeconfig {
+            Some(file) => Config::from_custom_kubeconfig(Kubeconfig::read_from(&file)?, &options).await?,
+            None if options.context.is_some() => Config::from_kubeconfig(&options).await?,
+            None => Config::infer().await?,
+        })
+    }
+}
+
+fn user_agent() -> http::HeaderValue {
+    http::HeaderValue::from_static(concat!("swaplet/", env!("CARGO_PKG_VERSION")))
+}

@@ -1,0 +1,100 @@
+//! `swaplet exit-image`: the image that sidecars are swapped to.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+
+use super::image_push::PushArgs;
+use super::print;
+use crate::image::Kind;
+use crate::image::exit::{StandardPath, standard_paths};
+
+/// Push the exit image to a registry, or list the paths that it has
+///
+/// The exit image ends a sidecar: it holds one static program that exits 0 at once, at every path where a sidecar's command may point.
+#[derive(Debug, Args)]
+pub(super) struct ExitImage {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build the exit image and push it to a registry
+    ///
+    /// Nothing is needed but the registry: no Docker, no other image. The result is an image index for amd64 and arm64; the same release of swaplet always pushes the same digest. The platforms are also kept
+    /// under TAG-amd64 and TAG-arm64.
+    #[command(after_help = PUSH_EXAMPLES)]
+    Push(PushArgs),
+    /// List the paths at which the exit image has its program
+    #[command(after_help = LIST_EXAMPLES)]
+    List(ListArgs),
+}
+
+const PUSH_EXAMPLES: &str = "\
+Examples:
+  # Push to a registry that you are logged in to with `docker login`
+  swaplet exit-image push registry.example/swaplet/exit:v1
+
+  # See the digest first; nothing is sent
+  swaplet exit-image push registry.example/swaplet/exit:v1 --dry-run
+
+  # A registry without TLS in your network (loopback addresses need no flag)
+  swaplet exit-image push registry.internal:5000/swaplet/exit:v1 --plain-http registry.internal:5000";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  # Is my sidecar's command there?
+  swaplet exit-image list | grep fluent-bit
+
+  # Where does each path come from?
+  swaplet exit-image list -o wide";
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// How to print: names, a table with the source of each path, or JSON
+    #[arg(short, long, value_enum, default_value_t = Output::Name)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Output {
+    Name,
+    Wide,
+    Json,
+}
+
+impl ExitImage {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Push(args) => args.run(Kind::Exit).await,
+            Command::List(args) => {
+                print(&list(standard_paths(), args.output))?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+fn list(paths: &[StandardPath], output: Output) -> String {
+    match output {
+        Output::Name => paths.iter().map(|entry| format!("{}\n", entry.path)).collect(),
+        Output::Wide => table(paths),
+        Output::Json => {
+            let entries: Vec<_> = paths.iter().map(|entry| json!({"path": entry.path, "source": entry.source})).collect();
+            format!("{:#}\n", json!(entries))
+        }
+    }
+}
+
+fn table(paths: &[StandardPath]) -> String {
+    let width = paths.iter().map(|entry| entry.path.len()).max().unwrap_or_default();
+    let mut text = format!("{:width$}   SOURCE\n", "PATH");
+    for entry in paths {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:width$}   {}", entry.path, entry.source);
+    }
+    text
+}

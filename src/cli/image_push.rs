@@ -1,0 +1,114 @@
+//! `push REF`, for every kind of image.
+
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::print;
+use crate::image::build::{PlatformImage, build_standard};
+use crate::image::docker_config::DockerConfig;
+use crate::image::push::{Outcome, check_reference, push};
+use crate::image::registry::{Registry, RegistryOptions};
+use crate::image::{BuiltImage, ImageReference, Kind};
+
+/// Nobody waits longer than this without a word.
+const FIRST_WORD: Duration = Duration::from_secs(1);
+
+/// Between further words.
+const NEXT_WORD: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(super) struct PushArgs {
+    /// Where to push: [REGISTRY/]REPOSITORY:TAG
+    #[arg(value_name = "REF")]
+    reference: ImageReference,
+
+    /// Print the digests and send nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for loopback addresses)
+    #[arg(long, value_name = "HOST")]
+    plain_http: Vec<String>,
+
+    /// Overwrite an image that swaplet did not make (an image of swaplet of the other kind is never overwritten)
+    #[arg(long)]
+    force: bool,
+
+    /// How long one request to the registry may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+}
+
+impl PushArgs {
+    pub(super) async fn run(self, kind: Kind) -> anyhow::Result<ExitCode> {
+        let image = build_standard(kind)?;
+        check_reference(&self.reference, &image)?;
+        if self.dry_run {
+            print(&dry_run(&self.reference, &image))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let waiting = format!("still pushing to {}", self.reference.registry());
+        let outcome = with_progress(&waiting, self.push(&image)).await?;
+        print(&pushed(&self.reference, &image, outcome))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn push(&self, image: &BuiltImage) -> anyhow::Result<Outcome> {
+        let credentials = DockerConfig::load()?.credentials(&self.reference)?;
+        let registry = Registry::connect(&self.reference, &credentials, self.options()).await?;
+        Ok(push(&registry, &self.reference, image, self.force).await?)
+    }
+
+    fn options(&self) -> RegistryOptions {
+        RegistryOptions {
+            plain_http: self.plain_http.clone(),
+            timeout: Duration::from_secs(self.timeout),
+            note: |text| eprintln!("{text}"),
+            ..RegistryOptions::default()
+        }
+    }
+}
+
+async fn with_progress<T>(waiting: &str, work: impl Future<Output = T>) -> T {
+    tokio::pin!(work);
+    let mut pause = FIRST_WORD;
+    loop {
+        match tokio::time::timeout(pause, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => eprintln!("{waiting} ..."),
+        }
+        pause = NEXT_WORD;
+    }
+}
+
+fn pushed(reference: &ImageReference, image: &BuiltImage, outcome: Outcome) -> String {
+    let word = match outcome {
+        Outcome::Pushed => "pushed",
+        Outcome::Unchanged => "unchanged",
+    };
+    line(reference, image, word)
+}
+
+fn dry_run(reference: &ImageReference, image: &BuiltImage) -> String {
+    let platform = |built: &PlatformImage| {
+        format!(
+            "  {:8} {}  program {} B, layer {} B, all but the paths {} B\n",
+            format!("{}:", built.platform),
+            built.manifest.digest,
+            built.program_size,
+            built.layer.bytes.len(),
+            built.size_without_links()
+        )
+    };
+    let platforms: String = image.platforms.iter().map(platform).collect();
+    line(reference, image, "would be pushed (dry run)") + &platforms
+}
+
+fn line(reference: &ImageReference, image: &BuiltImage, word: &str) -> String {
+    let size = |built: &PlatformImage| format!("{} {} B", built.platform, built.size());
+    let sizes: Vec<String> = image.platforms.iter().map(size).collect();
+    format!("{reference}  {}  {word} ({}, {} paths)\n", image.digest(), sizes.join(", "), image.paths.len())
+}

@@ -1,0 +1,137 @@
+//! `swaplet run`: the controller.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::{Args, ValueEnum};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::client::ClusterArgs;
+use crate::controller::metrics::Metrics;
+use crate::controller::run::{Settings, run};
+use crate::controller::serve::{Health, serve};
+use crate::decide::exit_images::ExitImages;
+use crate::image::pattern::ImagePattern;
+use crate::image::reference::ImageReference;
+
+const EXAMPLES: &str = "\
+Examples:
+  # End the sidecars of all Jobs of the cluster of the current context
+  swaplet exit-image push registry.example/swaplet/exit:v1
+  swaplet run --exit-image registry.example/swaplet/exit:v1
+
+  # Pods may also name any image under registry.example/exit in KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --exit-images 'registry.example/exit/*'
+
+A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
+list, watch and patch pods, and to create events.events.k8s.io.";
+
+/// Ends the sidecars of pods whose main containers are done.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunArgs {
+    /// The image that sidecars are swapped to; a static program that exits 0 at once
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
+    exit_image: Option<ImageReference>,
+    /// Other exit images that pods may name; * stands for any characters except /
+    #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
+    exit_images: Vec<ImagePattern>,
+    /// Only pods of this namespace [default: all namespaces]
+    #[arg(short, long, env = "SWAPLET_NAMESPACE")]
+    namespace: Option<String>,
+    /// Writes of pods under way at once
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrency: u16,
+    /// Seconds that one write may take; then its result is unknown and the pod is looked at again
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=120))]
+    write_timeout: u16,
+    /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// The form of the log, on standard error; RUST_LOG sets the level
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
+    log_format: LogFormat,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogFormat {
+    /// One readable line per entry
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+impl RunArgs {
+    /// Runs until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// Bad flags, no way to reach a cluster, or a background task that died.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let Self { exit_image, exit_images, namespace, concurrency, write_timeout, listen, log_format, cluster } = self;
+        ensure!(
+            exit_image.is_some() || !exit_images.is_empty(),
+            "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
+        );
+        start_log(log_format);
+        let settings = Settings {
+            namespace,
+            exit_images: ExitImages::new(exit_image, exit_images),
+            concurrency: concurrency.into(),
+            write_deadline: Duration::from_secs(write_timeout.into()),
+            instance: instance(),
+        };
+        let client = cluster.client().await?;
+        let (metrics, health) = start_serving(listen).await?;
+        let scope = settings.namespace.as_deref().unwrap_or("all namespaces");
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.exit_images, "watching pods");
+        run(client, settings, metrics, health, stopped()?).await?;
+        tracing::info!("stopped");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, Health)> {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let health = Health::default();
+    if let Some(address) = listen {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("--listen {address}"))?;
+        tracing::info!(address = %listener.local_addr()?, "serving /healthz, /readyz and /metrics");
+        tokio::spawn(serve(listener, Arc::new(registry), health.clone()));
+    }
+    Ok((metrics, health))
+}
+
+/// The pod's name in a cluster, the machine's elsewhere.
+fn instance() -> String {
+    ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "swaplet".to_owned())
+}
+
+fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+fn start_log(format: LogFormat) {
+    // kube logs each request as a span; at info that would be every write twice.
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube=warn".into());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}

@@ -1,0 +1,175 @@
+//! Telling: an Event on the pod, a line in the log, a count. Reports never hold up the work: one that cannot be sent is counted
+//! and dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::clock::time_of_day;
+use super::index::Notice;
+use super::metrics::Metrics;
+use super::writer::Target;
+use crate::decide::terminate::Report;
+
+/// The `reportingController` of our Events.
+pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";
+/// The API server refuses a longer note.
+const NOTE_BYTES: usize = 1024;
+/// The API server refuses a longer name.
+const NAME_BYTES: usize = 253;
+/// What an Event may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Events under way at once: they must not crowd out the writes that end pods.
+const AT_ONCE: usize = 8;
+/// Events that may wait; beyond it the API server is too slow for them and they are dropped.
+const MAY_WAIT: usize = 10_000;
+
+/// Sends reports.
+#[derive(Clone)]
+pub struct Reporter {
+    client: Client,
+    metrics: Metrics,
+    instance: Arc<str>,
+    sending: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Reporter {
+    /// `instance` is this process's name in `reportingInstance`.
+    #[must_use]
+    pub fn new(client: Client, metrics: Metrics, instance: &str) -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self { client, metrics, instance: instance.into(), sending: semaphore(AT_ONCE), waiting: semaphore(MAY_WAIT) }
+    }
+
+    /// Tells something about a pod, in the background.
+    pub fn tell(&self, notice: Notice) {
+        let Notice { target, report } = notice;
+        log(&target, &report);
+        let Ok(place) = self.waiting.clone().try_acquire_owned() else {
+            self.metrics.wrote("events", "dropped");
+            return;
+        };
+        let reporter = self.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            reporter.send(&target, &report).await;
+        });
+    }
+
+    /// Waits until what was told is sent, at most as long as one Event may take.
+    pub async fn drain(&self) {
+        let all = u32::try_from(MAY_WAIT).unwrap_or(u32::MAX);
+        let _ = timeout(DEADLINE, self.waiting.acquire_many(all)).await;
+    }
+
+    async fn send(&self, target: &Target, report: &Report) {
+        let Ok(_turn) = self.sending.acquire().await else { return };
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &target.namespace);
+        let event = self.event(target, report);
+        let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
+            Ok(Ok(_)) => "applied",
+            // An earlier life of this process, or another replica, has said it.
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => "conflict",
+            Ok(Err(error)) => {
+                tracing::warn!(namespace = &*target.namespace, pod = &*target.name, %error, "event not sent");
+                "failed"
+            }
+            Err(_) => "failed",
+        };
+        self.metrics.wrote("events", outcome);
+    }
+
+    fn event(&self, target: &Target, report: &Report) -> Event {
+        Event {
+            metadata: ObjectMeta {
+                name: Some(event_name(target, report)),
+                namespace: Some(target.namespace.to_string()),
+                ..ObjectMeta::default()
+            },
+            action: Some("Terminate".to_owned()),
+            event_time: Some(MicroTime(time_of_day())),
+            note: Some(cut(&report.note, NOTE_BYTES)),
+            reason: Some(report.reason.to_string()),
+            regarding: Some(ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Pod".to_owned()),
+                name: Some(target.name.to_string()),
+                namespace: Some(target.namespace.to_string()),
+                uid: Some(target.uid.to_string()),
+                ..ObjectReference::default()
+            }),
+            reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.to_string()),
+            type_: Some(if report.reason.is_warning() { "Warning" } else { "Normal" }.to_owned()),
+            ..Event::default()
+        }
+    }
+}
+
+/// The same words about the same pod have the same name: however often and by whomever they are said, one Event exists.
+fn event_name(target: &Target, report: &Report) -> String {
+    let words = format!("{}\n{}\n{}", target.uid, report.reason, report.note);
+    let suffix = Sha256::digest(words).iter().take(8).fold(String::from("."), |hex, byte| format!("{hex}{byte:02x}"));
+    let name = cut(&target.name, NAME_BYTES - suffix.len());
+    format!("{}{suffix}", name.trim_end_matches(['.', '-']))
+}
+
+/// At most so many bytes, cut between characters.
+fn cut(text: &str, bytes: usize) -> String {
+    const MARK: &str = "...";
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let mut end = bytes - MARK.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{MARK}", &text[..end])
+}
+
+fn log(target: &Target, report: &Report) {
+    let Target { namespace, name, uid } = target;
+    let reason = report.reason.as_str();
+    if report.reason.is_warning() {
+        tracing::warn!(%namespace, pod = %name, %uid, reason, "{}", report.note);
+    } else {
+        tracing::info!(%namespace, pod = %name, %uid, reason, "{}", report.note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::reason::Reason;
+
+    fn target(name: &str) -> Target {
+        Target { namespace: "ns".into(), name: name.into(), uid: "u1".into() }
+    }
+
+    fn report(note: &str) -> Report {
+        Report { reason: Reason::SidecarSwapped, note: note.to_owned() }
+    }
+
+    #[test]
+    fn the_same_words_have_the_same_name() {
+        assert_eq!(event_name(&target("a"), &report("x")), event_name(&target("a"), &report("x")));
+        assert_ne!(event_name(&target("a"), &report("x")), event_name(&target("a"), &report("y")));
+    }
+
+    #[test]
+    fn names_and_notes_fit() {
+        assert!(event_name(&target(&"a".repeat(253)), &report("x")).len() <= NAME_BYTES);
+        assert_eq!(cut("abcdef", 6), "abcdef");
+        assert_eq!(cut("abcdefg", 6), "abc...");
+        assert!(cut(&"\u{e9}".repeat(600), NOTE_BYTES).len() <= NOTE_BYTES);
+    }
+}

@@ -1,0 +1,216 @@
+//! The loop: events in, decisions, writes out.
+
+use std::future::Future;
+use std::time::Duration;
+
+use kube::{Api, Client};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep_until, timeout};
+
+use super::clock::Clock;
+use super::index::{Effect, Index, Write};
+use super::metrics::Metrics;
+use super::report::Reporter;
+use super::serve::Health;
+use super::watch::{Event, watch};
+use super::writer::{Outcome, Target, Writer};
+use crate::decide::exit_images::ExitImages;
+use crate::objects::wire::PodWire;
+
+/// Pods that restart always are not pods of Jobs; the API server keeps them from us.
+const JOB_PODS: &str = "spec.restartPolicy!=Always";
+/// A loop without anything to wait for looks again after this.
+const IDLE: Duration = Duration::from_secs(3600);
+/// After a busy answer no write is started for this long, or for as long as the server asks.
+const BRAKE: Duration = Duration::from_millis(250);
+/// The longest pause that one answer can cause for all pods: a server that asks for more is asked again.
+const LONGEST_BRAKE: Duration = Duration::from_secs(30);
+
+/// What the controller is to do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Only pods of this namespace; of all where it is `None`.
+    pub namespace: Option<String>,
+    /// The exit images.
+    pub exit_images: ExitImages,
+    /// Writes of pods under way at once.
+    pub concurrency: usize,
+    /// What one write may take.
+    pub write_deadline: Duration,
+    /// The name of this process in Events.
+    pub instance: String,
+}
+
+/// A background task ended that never ends: the process must be started anew.
+#[derive(Debug, thiserror::Error)]
+#[error("a background task has died: {0}")]
+pub struct TaskDied(String);
+
+/// Runs the controller until `shutdown` completes; then waits for the writes under way. The client must not retry by itself.
+///
+/// # Errors
+/// [`TaskDied`], where only a new process can go on.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    metrics: Metrics,
+    health: Health,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), TaskDied> {
+    let api: Api<PodWire> = match &settings.namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let mut events = watch(api, JOB_PODS);
+    let mut controller = Controller::new(client, &settings, metrics, health);
+    tokio::pin!(shutdown);
+    loop {
+        controller.start_writes();
+        let due = controller.clock.instant(controller.next_look());
+        tokio::select! {
+            () = &mut shutdown => break,
+            event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
+            Some(done) = controller.writes.join_next() => controller.finish(done)?,
+            () = sleep_until(due) => controller.wake(),
+        }
+    }
+    controller.drain(settings.write_deadline).await
+}
+
+struct Controller {
+    clock: Clock,
+    index: Index,
+    writer: Writer,
+    reporter: Reporter,
+    metrics: Metrics,
+    health: Health,
+    concurrency: usize,
+    writes: JoinSet<(Write, Outcome)>,
+    brake: Duration,
+}
+
+impl Controller {
+    fn new(client: Client, settings: &Settings, metrics: Metrics, health: Health) -> Self {
+        Self {
+            clock: Clock::start(),
+            index: Index::new(settings.exit_images.clone()),
+            writer: Writer::new(client.clone(), settings.write_deadline),
+            reporter: Reporter::new(client, metrics.clone(), &settings.instance),
+            metrics,
+            health,
+            concurrency: settings.concurrency.max(1),
+            writes: JoinSet::new(),
+            brake: Duration::ZERO,
+        }
+    }
+
+    fn see(&mut self, event: Event<PodWire>) {
+        let now = self.clock.now();
+        match event {
+            Event::ListStart => self.index.list_starts(),
+            Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
+            Event::ListEnd => {
+                self.index.list_ends();
+                self.health.watching();
+            }
+            Event::Deleted(pod) => {
+                if let Some(pod) = pod.read() {
+                    self.index.remove(&pod.uid);
+                }
+            }
+            Event::Trouble(error) => {
+                self.metrics.watch_trouble();
+                self.health.trouble(&error);
+                tracing::warn!(error, "cannot watch pods; trying again");
+            }
+        }
+    }
+
+    fn apply(&mut self, pod: PodWire, now: Duration) {
+        self.health.watching();
+        match pod.read() {
+            Some(pod) => {
+                let effects = self.index.apply(pod, now);
+                self.effects(effects);
+            }
+            None => tracing::warn!("an object of the watch has no name, namespace or uid; it is left alone"),
+        }
+    }
+
+    fn wake(&mut self) {
+        let effects = self.index.wake(self.clock.now());
+        self.effects(effects);
+    }
+
+    /// When to look again if nothing happens.
+    fn next_look(&self) -> Duration {
+        let now = self.clock.now();
+        let due = self.index.next_due().unwrap_or(now + IDLE);
+        if self.index.waiting() > 0 && self.brake > now { due.min(self.brake) } else { due }
+    }
+
+    fn start_writes(&mut self) {
+        let now = self.clock.now();
+        while self.brake <= now && self.writes.len() < self.concurrency {
+            let (write, effects) = self.index.next_write(now);
+            self.effects(effects);
+            let Some(write) = write else { break };
+            let writer = self.writer.clone();
+            self.writes.spawn(async move {
+                let outcome = writer.swap(&write.target, &write.swaps).await;
+                (write, outcome)
+            });
+        }
+        self.metrics.pods.set(i64::try_from(self.index.len()).unwrap_or(i64::MAX));
+        self.metrics.waiting.set(i64::try_from(self.index.waiting()).unwrap_or(i64::MAX));
+    }
+
+    fn finish(&mut self, done: Result<(Write, Outcome), JoinError>) -> Result<(), TaskDied> {
+        let (write, outcome) = done.map_err(|error| TaskDied(format!("a write: {error}")))?;
+        self.metrics.wrote("pods", outcome.as_str());
+        log_outcome(&write.target, &outcome);
+        let now = self.clock.now();
+        if let Outcome::Failed { retry_after, .. } = &outcome {
+            self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
+        }
+        let effects = self.index.written(write, &outcome, now);
+        self.effects(effects);
+        Ok(())
+    }
+
+    fn effects(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Notice(notice) => self.reporter.tell(notice),
+                Effect::Decided(reason) => self.metrics.decided(reason),
+                Effect::Swapped(delay) => self.metrics.swapped_after(delay),
+                Effect::Ended(delay) => self.metrics.ended_after(delay),
+            }
+        }
+    }
+
+    async fn drain(mut self, deadline: Duration) -> Result<(), TaskDied> {
+        let all = async {
+            while let Some(done) = self.writes.join_next().await {
+                self.finish(done)?;
+            }
+            Ok(())
+        };
+        let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
+        self.reporter.drain().await;
+        drained
+    }
+}
+
+fn log_outcome(target: &Target, outcome: &Outcome) {
+    let Target { namespace, name, uid } = target;
+    match outcome {
+        Outcome::Applied(_) => {}
+        Outcome::Conflict | Outcome::Gone => {
+            tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
+        }
+        Outcome::Denied(error) | Outcome::Failed { error, .. } => {
+            tracing::warn!(%namespace, pod = %name, %uid, error, "the swap was not applied; trying again later");
+        }
+    }
+}

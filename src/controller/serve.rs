@@ -1,0 +1,91 @@
+//! Health and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Whether pods are seen, and if not, why.
+#[derive(Clone, Default)]
+pub struct Health(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    seen: bool,
+    trouble: Option<String>,
+}
+
+impl Health {
+    /// Pods are seen.
+    pub fn watching(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.seen = true;
+        state.trouble = None;
+    }
+
+    /// Pods could not be listed or watched.
+    pub fn trouble(&self, error: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble = Some(error.to_owned());
+    }
+
+    /// `Err` with the reason where pods are not seen.
+    ///
+    /// # Errors
+    /// What keeps the controller from seeing pods, in words.
+    pub fn ready(&self) -> Result<(), String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &state.trouble {
+            Some(error) => Err(format!("cannot watch pods: {error}")),
+            None if !state.seen => Err("the first list of pods is not complete".to_owned()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Serves until the listener fails.
+pub async fn serve(listener: TcpListener, registry: Arc<Registry>, health: Health) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let (registry, health) = (registry.clone(), health.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let response = answer(request.uri().path(), &registry, &health);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        // The timer ends clients that send their headers slowly.
+        tokio::spawn(http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service));
+    }
+}
+
+fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> {
+    match path {
+        "/healthz" => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+        "/readyz" => match health.ready() {
+            Ok(()) => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+            Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
+        },
+        "/metrics" => {
+            let mut text = String::new();
+            match prometheus_client::encoding::text::encode(&mut text, registry) {
+                Ok(()) => response(StatusCode::OK, OPEN_METRICS, text),
+                Err(_) => response(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, String::new()),
+            }
+        }
+        _ => response(StatusCode::NOT_FOUND, PLAIN, "try /healthz, /readyz or /metrics\n".to_owned()),
+    }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,193 @@
+//! List and watch: a stream of what is there, that survives whatever happens to the connection.
+//!
+//! It stands on the client's `list` and `watch`, not on kube's `watcher`, for four things that the watcher does not do: it
+//! lists again after a 410 that comes as HTTP status; it paces connections that end as soon as they are opened; it never holds
+//! a second copy of the list; and it lists again when the server keeps refusing the version it watches from (after a restore
+//! of etcd, versions go back).
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a dead connection can hide
+/// events, which must stay under 60 s.
+const WATCH_SECONDS: u32 = 45;
+/// What a server may take beyond its own timeout to end a watch.
+const WATCH_MARGIN: Duration = Duration::from_secs(10);
+/// For the answer to a list page, and for the headers of a watch.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The page size of kubectl and of client-go: about 4 MB of pods at most.
+const PAGE: u32 = 500;
+/// A watch that lived longer than this was healthy: the next one starts without a pause.
+const HEALTHY: Duration = Duration::from_secs(5);
+/// The pause after a failure doubles from the first to the last.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+/// After so many failures in a row to watch from a version, the objects are listed anew.
+const FAILURES_UNTIL_LIST: u32 = 4;
+/// Events between the watch and the loop: a moment of work, so that a burst waits in the connection, not in memory.
+const BUFFER: usize = 256;
+
+/// What the stream tells.
+#[derive(Debug)]
+pub enum Event<K> {
+    /// A list begins: what it does not name by [`Event::ListEnd`] is gone.
+    ListStart,
+    /// An object of the list.
+    Listed(K),
+    /// The list is complete.
+    ListEnd,
+    /// An object was added or has changed.
+    Applied(K),
+    /// An object is gone; its last state.
+    Deleted(K),
+    /// The API server could not be listed or watched; another try follows by itself.
+    Trouble(String),
+}
+
+/// Starts watching. The stream ends only when the receiver is dropped.
+pub fn watch<K>(api: Api<K>, field_selector: &'static str) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let (events, receiver) = mpsc::channel(BUFFER);
+    tokio::spawn(Watch { api, field_selector, events, failures: 0 }.run());
+    receiver
+}
+
+struct Watch<K> {
+    api: Api<K>,
+    field_selector: &'static str,
+    events: mpsc::Sender<Event<K>>,
+    failures: u32,
+}
+
+/// Nobody listens any more.
+struct Closed;
+
+/// What comes after a watch.
+enum Next {
+    /// Watch on from this version.
+    WatchFrom(String),
+    /// The version is too old, or not trusted any more.
+    List,
+}
+
+impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+    async fn run(mut self) {
+        while self.list_and_watch().await.is_ok() {}
+    }
+
+    async fn list_and_watch(&mut self) -> Result<(), Closed> {
+        let Some(mut version) = self.list().await? else { return Ok(()) };
+        loop {
+            match self.watch_from(version).await? {
+                Next::WatchFrom(next) => version = next,
+                Next::List => return Ok(()),
+            }
+        }
+    }
+
+    /// The version of the complete list, or nothing where a page failed.
+    async fn list(&mut self) -> Result<Option<String>, Closed> {
+        self.send(Event::ListStart).await?;
+        let mut page = ListParams::default().fields(self.field_selector).limit(PAGE);
+        loop {
+            let list = match timeout(ANSWER, self.api.list(&page)).await {
+                Ok(Ok(list)) => list,
+                Ok(Err(error)) => return self.trouble(format!("list: {error}")).await.map(|()| None),
+                Err(_) => return self.trouble("list: no answer in time".to_owned()).await.map(|()| None),
+            };
+            for object in list.items {
+                self.send(Event::Listed(object)).await?;
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page.continue_token = Some(token),
+                None => {
+                    self.send(Event::ListEnd).await?;
+                    return Ok(list.metadata.resource_version);
+                }
+            }
+        }
+    }
+
+    async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
+        let opened = Instant::now();
+        let params = WatchParams::default().fields(self.field_selector).timeout(WATCH_SECONDS);
+        let stream = match timeout(ANSWER, self.api.watch(&params, &version)).await {
+            Ok(Ok(stream)) => stream.boxed(),
+            Ok(Err(kube::Error::Api(status))) if status.code == 410 => return Ok(Next::List),
+            Ok(Err(error)) => return self.failed(version, format!("watch: {error}")).await,
+            Err(_) => return self.failed(version, "watch: no answer in time".to_owned()).await,
+        };
+        let next = self.follow(stream, version).await?;
+        if opened.elapsed() > HEALTHY {
+            self.failures = 0;
+        } else if matches!(next, Next::WatchFrom(_)) {
+            self.pause().await;
+        }
+        Ok(next)
+    }
+
+    /// Passes events on until the watch ends, by itself or in an error.
+    async fn follow(&mut self, mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>, mut version: String) -> Result<Next, Closed> {
+        let deadline = Duration::from_secs(WATCH_SECONDS.into()) + WATCH_MARGIN;
+        loop {
+            let event = match timeout(deadline, stream.next()).await {
+                Ok(Some(event)) => event,
+                Ok(None) => return Ok(Next::WatchFrom(version)),
+                Err(_) => return self.failed(version, "watch: silent beyond its timeout".to_owned()).await,
+            };
+            match event {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                    advance(&mut version, &object);
+                    self.send(Event::Applied(object)).await?;
+                }
+                Ok(WatchEvent::Deleted(object)) => {
+                    advance(&mut version, &object);
+                    self.send(Event::Deleted(object)).await?;
+                }
+                Ok(WatchEvent::Bookmark(bookmark)) => version = bookmark.metadata.resource_version,
+                Ok(WatchEvent::Error(status)) if status.code == 410 => return Ok(Next::List),
+                Ok(WatchEvent::Error(status)) => return self.failed(version, format!("watch: {}", status.message)).await,
+                // One line that is no object: the line is lost, the connection is not.
+                Err(kube::Error::SerdeError(error)) => self.send(Event::Trouble(format!("watch: unreadable event: {error}"))).await?,
+                Err(error) => return self.failed(version, format!("watch: {error}")).await,
+            }
+        }
+    }
+
+    async fn failed(&mut self, version: String, trouble: String) -> Result<Next, Closed> {
+        self.trouble(trouble).await?;
+        let next = if self.failures >= FAILURES_UNTIL_LIST { Next::List } else { Next::WatchFrom(version) };
+        Ok(next)
+    }
+
+    async fn trouble(&mut self, trouble: String) -> Result<(), Closed> {
+        self.send(Event::Trouble(trouble)).await?;
+        self.pause().await;
+        Ok(())
+    }
+
+    async fn pause(&mut self) {
+        let pause = PAUSE.0.saturating_mul(1 << self.failures.min(16)).min(PAUSE.1);
+        self.failures += 1;
+        sleep(pause).await;
+    }
+
+    async fn send(&self, event: Event<K>) -> Result<(), Closed> {
+        self.events.send(event).await.map_err(|_| Closed)
+    }
+}
+
+fn advance<K: Resource>(version: &mut String, object: &K) {
+    if let Some(newer) = &object.meta().resource_version {
+        version.clone_from(newer);
+    }
+}

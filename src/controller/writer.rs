@@ -1,0 +1,146 @@
+//! The one writer of pods: a guarded image change, and what became of it.
+
+use std::time::Duration;
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
+use kube::api::{Patch, PatchParams};
+use kube::core::Status;
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::decide::terminate::Swap;
+use crate::objects::pod::Pod;
+use crate::objects::wire::PodWire;
+
+/// The name that the API server's audit log and `managedFields` show for our writes.
+pub const FIELD_MANAGER: &str = "swaplet";
+
+/// The pod that a write is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `metadata.namespace`
+    pub namespace: Box<str>,
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+}
+
+impl Target {
+    /// The address of a pod.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
+    }
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was applied; the image of each swapped container as the API server stored it, in the order of the swaps.
+    Applied(Vec<Box<str>>),
+    /// The pod is not what it was when it was read; nothing was written.
+    Conflict,
+    /// The pod is gone.
+    Gone,
+    /// The API server forbids it; its words.
+    Denied(String),
+    /// It failed, or nobody knows: the API server was busy, broken, silent or not reachable. Safe to try again, because every
+    /// write is guarded.
+    Failed {
+        /// What was seen.
+        error: String,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Outcome {
+    /// The word for it in metrics.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Applied(_) => "applied",
+            Self::Conflict => "conflict",
+            Self::Gone => "gone",
+            Self::Denied(_) => "denied",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Writes images of pods.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    deadline: Duration,
+}
+
+impl Writer {
+    /// `deadline` bounds each write; one that takes longer has an unknown result and counts as failed. The client must not
+    /// retry by itself: a second try needs a second decision.
+    #[must_use]
+    pub const fn new(client: Client, deadline: Duration) -> Self {
+        Self { client, deadline }
+    }
+
+    /// Changes images in one patch: all of them, or none.
+    pub async fn swap(&self, target: &Target, swaps: &[Swap]) -> Outcome {
+        let api: Api<PodWire> = Api::namespaced(self.client.clone(), &target.namespace);
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
+        match timeout(self.deadline, api.patch(&target.name, &params, &patch)).await {
+            Ok(Ok(pod)) => Outcome::Applied(stored_images(pod, swaps)),
+            Ok(Err(kube::Error::Api(status))) => classify(&status),
+            Ok(Err(error)) => Outcome::Failed { error: error.to_string(), retry_after: None },
+            Err(_) => Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None },
+        }
+    }
+}
+
+/// `test` on the uid, and for each container on its name and its current image, before `replace`.
+#[must_use]
+pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
+    let mut operations = vec![test(&["metadata", "uid"], uid)];
+    for swap in swaps {
+        let index = swap.index.to_string();
+        operations.push(test(&["spec", "containers", &index, "name"], &swap.container));
+        operations.push(test(&["spec", "containers", &index, "image"], &swap.from));
+        let path = PointerBuf::from_tokens(["spec", "containers", &index, "image"]);
+        operations.push(PatchOperation::Replace(ReplaceOperation { path, value: Value::from(&*swap.to) }));
+    }
+    JsonPatch(operations)
+}
+
+fn test(path: &[&str], value: &str) -> PatchOperation {
+    PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(path.iter().copied()), value: Value::from(value) })
+}
+
+fn stored_images(pod: PodWire, swaps: &[Swap]) -> Vec<Box<str>> {
+    let stored = pod.read();
+    let image = |swap: &Swap| stored.as_ref().and_then(|pod| pod.containers.get(swap.index)).map(|container| container.image.clone());
+    swaps.iter().map(|swap| image(swap).unwrap_or_else(|| swap.to.clone())).collect()
+}
+
+/// A failed `test` and a denial by an admission policy are both 422; only the second has details about the object (truth
+/// table, section 7).
+fn classify(status: &Status) -> Outcome {
+    match status.code {
+        404 => Outcome::Gone,
+        409 => Outcome::Conflict,
+        422 if is_failed_test(status) => Outcome::Conflict,
+        400 | 403 | 422 => Outcome::Denied(status.message.clone()),
+        code => Outcome::Failed { error: format!("{code} {}", status.message), retry_after: retry_after(status) },
+    }
+}
+
+fn is_failed_test(status: &Status) -> bool {
+    status.message.starts_with("the server rejected our request due to an error in our request")
+}
+
+fn retry_after(status: &Status) -> Option<Duration> {
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+}

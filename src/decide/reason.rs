@@ -1,0 +1,168 @@
+//! Why something was done, or was not: the one closed list. A reason is the Event reason, the metric label and the word in logs.
+
+use std::fmt;
+
+/// The reason of a decision or of the outcome of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    // Nothing is to be done, now or ever.
+    /// The pod is being deleted.
+    PodDeleting,
+    /// The pod is Succeeded or Failed, and no swap of ours is left to report.
+    PodFinished,
+    /// The pod restarts its containers always: not the pod of a Job.
+    RestartPolicyAlways,
+    /// No container is marked as a sidecar.
+    NoSidecar,
+    /// Every sidecar has ended.
+    SidecarsEnded,
+
+    // Something has to happen first.
+    /// A main container is not done.
+    MainsRunning,
+    /// A write for this pod is under way.
+    WriteInFlight,
+    /// A failed write is tried again later.
+    WriteBackoff,
+    /// The swap is applied; the node has not shown its effect yet.
+    SwapPending,
+
+    // The pod cannot be ended as it stands: a Warning with the fix.
+    /// A field has a type that Kubernetes does not allow for it.
+    PodMalformed,
+    /// The restart policy is none that this version knows.
+    RestartPolicyUnknown,
+    /// All containers are marked as sidecars.
+    OnlySidecars,
+    /// A marking variable has no effect as it is written.
+    MarkInvalid,
+    /// The image named by a marking variable is not an image reference.
+    ExitImageInvalid,
+    /// No exit image is configured, and the pod names none that is allowed.
+    ExitImageMissing,
+    /// The container's own restart policy would start an exit image for ever.
+    SidecarRestartsAlways,
+
+    // The swap was applied and does not do what it should: a Warning.
+    /// The node cannot pull the exit image.
+    ExitImageNotPulled,
+    /// The node cannot start the exit image.
+    ExitImageNotStarted,
+    /// What was started with the exit image does not end.
+    ExitImageRuns,
+    /// The node has not reacted to the swap.
+    SwapWithoutEffect,
+    /// Somebody keeps undoing the swap.
+    SwapUndone,
+
+    // What was done.
+    /// The images of sidecars were swapped.
+    SidecarSwapped,
+    /// The sidecars have ended and the pod is finished.
+    SidecarEnded,
+    /// The pod is Failed although every main container exited with 0.
+    PodFailedAfterSwap,
+
+    // What became of a write.
+    /// The pod had changed since it was read; nothing was written.
+    WriteConflict,
+    /// The API server forbids the write.
+    WriteDenied,
+    /// The API server was busy, not reachable or did not answer in time.
+    WriteFailed,
+}
+
+impl Reason {
+    /// Every reason, in the order of the enum.
+    pub const ALL: [Self; 27] = [
+        Self::PodDeleting,
+        Self::PodFinished,
+        Self::RestartPolicyAlways,
+        Self::NoSidecar,
+        Self::SidecarsEnded,
+        Self::MainsRunning,
+        Self::WriteInFlight,
+        Self::WriteBackoff,
+        Self::SwapPending,
+        Self::PodMalformed,
+        Self::RestartPolicyUnknown,
+        Self::OnlySidecars,
+        Self::MarkInvalid,
+        Self::ExitImageInvalid,
+        Self::ExitImageMissing,
+        Self::SidecarRestartsAlways,
+        Self::ExitImageNotPulled,
+        Self::ExitImageNotStarted,
+        Self::ExitImageRuns,
+        Self::SwapWithoutEffect,
+        Self::SwapUndone,
+        Self::SidecarSwapped,
+        Self::SidecarEnded,
+        Self::PodFailedAfterSwap,
+        Self::WriteConflict,
+        Self::WriteDenied,
+        Self::WriteFailed,
+    ];
+
+    /// The word for it, in the form of an Event reason.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PodDeleting => "PodDeleting",
+            Self::PodFinished => "PodFinished",
+            Self::RestartPolicyAlways => "RestartPolicyAlways",
+            Self::NoSidecar => "NoSidecar",
+            Self::SidecarsEnded => "SidecarsEnded",
+            Self::MainsRunning => "MainsRunning",
+            Self::WriteInFlight => "WriteInFlight",
+            Self::WriteBackoff => "WriteBackoff",
+            Self::SwapPending => "SwapPending",
+            Self::PodMalformed => "PodMalformed",
+            Self::RestartPolicyUnknown => "RestartPolicyUnknown",
+            Self::OnlySidecars => "OnlySidecars",
+            Self::MarkInvalid => "MarkInvalid",
+            Self::ExitImageInvalid => "ExitImageInvalid",
+            Self::ExitImageMissing => "ExitImageMissing",
+            Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::ExitImageNotPulled => "ExitImageNotPulled",
+            Self::ExitImageNotStarted => "ExitImageNotStarted",
+            Self::ExitImageRuns => "ExitImageRuns",
+            Self::SwapWithoutEffect => "SwapWithoutEffect",
+            Self::SwapUndone => "SwapUndone",
+            Self::SidecarSwapped => "SidecarSwapped",
+            Self::SidecarEnded => "SidecarEnded",
+            Self::PodFailedAfterSwap => "PodFailedAfterSwap",
+            Self::WriteConflict => "WriteConflict",
+            Self::WriteDenied => "WriteDenied",
+            Self::WriteFailed => "WriteFailed",
+        }
+    }
+
+    /// Whether an Event with this reason is a Warning.
+    #[must_use]
+    pub const fn is_warning(self) -> bool {
+        !matches!(self, Self::SidecarSwapped | Self::SidecarEnded)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_listed_once_and_named_as_the_enum_names_it() {
+        let mut sorted = Reason::ALL.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted, Reason::ALL);
+        for reason in Reason::ALL {
+            assert_eq!(format!("{reason:?}"), reason.as_str());
+        }
+    }
+}

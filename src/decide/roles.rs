@@ -1,0 +1,64 @@
+//! Which containers are sidecars, which are mains, and whether the mains are done.
+//!
+//! The rules are those of OpenKruise's SidecarTerminator, with three differences: statuses are matched by name; a missing
+//! status matters only for a main container; and a container's own `restartPolicy` outranks the pod's.
+
+use crate::objects::env::Mark;
+use crate::objects::pod::{Container, Pod, RestartPolicy};
+
+/// What the main containers of a pod have come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mains<'a> {
+    /// None of them will run again.
+    Done,
+    /// This one runs, waits, or will be started again.
+    Running(&'a Container),
+    /// The node has not reported this one.
+    NotReported(&'a Container),
+}
+
+impl Mark {
+    /// Whether the container is a sidecar: either mark is enough (OpenKruise: `isSidecarContainer`).
+    #[must_use]
+    pub const fn is_sidecar(&self) -> bool {
+        self.when_job_exit || self.with_image.is_some()
+    }
+}
+
+/// The containers that are marked as sidecars, in the order of the spec.
+pub fn sidecars(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.containers.iter().filter(|container| container.mark.is_sidecar())
+}
+
+/// The containers that are not.
+pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.containers.iter().filter(|container| !container.mark.is_sidecar())
+}
+
+/// Whether all main containers are done: under `Never` ended with any exit code, under `OnFailure` ended with 0.
+#[must_use]
+pub fn mains_state(pod: &Pod) -> Mains<'_> {
+    for main in mains(pod) {
+        if main.status.is_none() {
+            return Mains::NotReported(main);
+        }
+        if !is_done(pod, main) {
+            return Mains::Running(main);
+        }
+    }
+    Mains::Done
+}
+
+/// Whether every main container ended with exit code 0.
+#[must_use]
+pub fn mains_succeeded(pod: &Pod) -> bool {
+    mains(pod).all(|main| main.end().is_some_and(|end| end.exit_code == Some(0)))
+}
+
+fn is_done(pod: &Pod, main: &Container) -> bool {
+    main.end().is_some_and(|end| match main.effective_policy(pod) {
+        RestartPolicy::Never => true,
+        RestartPolicy::OnFailure => end.exit_code == Some(0),
+        RestartPolicy::Always | RestartPolicy::Unknown(_) => false,
+    })
+}

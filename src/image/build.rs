@@ -1,0 +1,279 @@
+//! Images as bytes: layer, configuration, manifest per platform, and the index over them. No clock, no registry, no file: the same kind
+//! and paths give the same digests on every machine, so a digest is known before anything is pushed.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::exit::{Kind, Platform};
+use super::layer::{self, BLOCK, LayerError, PathSet};
+
+/// The label that says which [`Kind`] an image is. Pushing looks at it, so that no image of another kind, and nothing foreign, is
+/// overwritten.
+pub const LABEL: &str = "io.swaplet.image";
+
+/// Where a bare command name is looked up, unless the pod sets its own PATH.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// A user without rights that no distribution gives to anybody, in numbers: with `runAsNonRoot` the kubelet accepts no names.
+const USER: &str = "65532:65532";
+
+/// Media types of the OCI image specification.
+pub mod media_type {
+    /// The image index, one entry per platform.
+    pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+    /// The manifest of one platform.
+    pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+    /// The configuration of one platform.
+    pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+    /// A layer without compression: its digest is also its diff ID, and at this size compression saves nothing that a registry would notice.
+    pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+}
+
+/// Bytes with their digest and media type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// The media type under which a registry keeps the bytes.
+    pub media_type: &'static str,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// `sha256:` and the hexadecimal digest of the bytes.
+    pub digest: String,
+}
+
+impl Blob {
+    fn new(media_type: &'static str, bytes: Vec<u8>) -> Self {
+        let digest = digest_of(&bytes);
+        Self { media_type, bytes, digest }
+    }
+
+    /// `serde_json` writes object keys sorted, so the bytes depend on nothing but the value.
+    fn json(media_type: &'static str, value: &Value) -> Self {
+        Self::new(media_type, value.to_string().into_bytes())
+    }
+
+    fn descriptor(&self) -> Value {
+        json!({"mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len()})
+    }
+}
+
+/// The image of one platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatformImage {
+    /// The platform.
+    pub platform: Platform,
+    /// The only layer.
+    pub layer: Blob,
+    /// The configuration.
+    pub config: Blob,
+    /// The manifest.
+    pub manifest: Blob,
+    /// The size of the program in bytes.
+    pub program_size: usize,
+    /// The tar headers of links and of the directories that they need: what the paths cost, and nothing else.
+    link_headers: usize,
+}
+
+impl PlatformImage {
+    /// Everything that a node pulls for this platform, in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.layer.bytes.len() + self.config.bytes.len() + self.manifest.bytes.len()
+    }
+
+    /// [`size`](Self::size) without the tar headers (one block of 512 bytes each) of links and their directories.
+    #[must_use]
+    pub fn size_without_links(&self) -> usize {
+        self.size() - self.link_headers
+    }
+}
+
+/// An image for all platforms, ready to be pushed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BuiltImage {
+    /// What it does.
+    pub kind: Kind,
+    /// The paths at which its program lies, besides [`Kind::program_path`].
+    pub paths: PathSet,
+    /// One image per platform, in the order of [`Platform::ALL`].
+    pub platforms: Vec<PlatformImage>,
+    /// The index over them.
+    pub index: Blob,
+}
+
+impl BuiltImage {
+    /// The digest of the image: that of its index.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.index.digest
+    }
+}
+
+/// Builds the image of a kind with these paths; a derived image is the standard paths and more.
+///
+/// # Errors
+/// [`LayerError`] if a path cannot be in an image.
+pub fn build<S: AsRef<str>>(kind: Kind, paths: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
+    let paths = PathSet::new(paths)?;
+    let platforms = Platform::ALL.into_iter().map(|platform| build_platform(kind, platform, &paths)).collect::<Result<Vec<_>, _>>()?;
+    let index = Blob::json(media_type::INDEX, &index(kind, &platforms));
+    Ok(BuiltImage { kind, paths, platforms, index })
+}
+
+/// Builds the image of a kind with its standard paths.
+///
+/// # Errors
+/// None in practice: a test holds the standard paths to what an image can hold.
+pub fn build_standard(kind: Kind) -> Result<BuiltImage, LayerError> {
+    build(kind, kind.standard_paths())
+}
+
+/// `sha256:` and the hexadecimal digest of these bytes.
+#[must_use]
+pub fn digest_of(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut digest = String::from("sha256:");
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string cannot fail.
+        let _ = write!(digest, "{byte:02x}");
+    }
+    digest
+}
+
+fn build_platform(kind: Kind, platform: Platform, paths: &PathSet) -> Result<PlatformImage, LayerError> {
+    let program = kind.program(platform);
+    let tar = layer::layer(program, kind.program_path(), paths)?;
+    // The directory of the program is there without any link.
+    let link_headers = (tar.links + tar.directories - 1) * BLOCK;
+    let layer = Blob::new(media_type::LAYER, tar.bytes);
+    let config = Blob::json(media_type::CONFIG, &config(kind, platform, &layer.digest));
+    let manifest = Blob::json(media_type::MANIFEST, &manifest(kind, &config, &layer));
+    Ok(PlatformImage { platform, layer, config, manifest, program_size: program.len(), link_headers })
+}
+
+fn labels(kind: Kind) -> Value {
+    json!({
+        LABEL: kind.label(),
+        "org.opencontainers.image.title": format!("swaplet {kind} image"),
+        "org.opencontainers.image.version": env!("CARGO_PKG_VERSION"),
+        "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
+    })
+}
+
+fn config(kind: Kind, platform: Platform, diff_id: &str) -> Value {
+    json!({
+        "architecture": platform.architecture(),
+        "os": "linux",
+        // Fixed, so that the same input gives the same digest.
+        "created": "1970-01-01T00:00:00Z",
+        "config": {
+            "User": USER,
+            "Env": [format!("PATH={PATH}")],
+            "Entrypoint": [kind.program_path()],
+            "WorkingDir": "/",
+            "Labels": labels(kind),
+        },
+        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+        "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "swaplet"}],
+    })
+}
+
+fn manifest(kind: Kind, config: &Blob, layer: &Blob) -> Value {
+    json!({
+        "schemaVersion": 2,
+        "mediaType": media_type::MANIFEST,
+        "config": config.descriptor(),
+        "layers": [layer.descriptor()],
+        "annotations": labels(kind),
+    })
+}
+
+fn index(kind: Kind, platforms: &[PlatformImage]) -> Value {
+    let entry = |image: &PlatformImage| {
+        let mut entry = image.manifest.descriptor();
+        entry["platform"] = json!({"architecture": image.platform.architecture(), "os": "linux"});
+        entry
+    };
+    json!({
+        "schemaVersion": 2,
+        // Without it a registry would keep the index as a Docker manifest list, under another digest.
+        "mediaType": media_type::INDEX,
+        "manifests": platforms.iter().map(entry).collect::<Vec<_>>(),
+        "annotations": labels(kind),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The budget for one platform besides the tar headers of its links.
+    const BUDGET: usize = 10 * 1024;
+
+    fn parsed(blob: &Blob) -> Value {
+        serde_json::from_slice(&blob.bytes).unwrap()
+    }
+
+    #[test]
+    fn the_standard_images_are_small() {
+        for kind in [Kind::Exit, Kind::Park] {
+            for image in build_standard(kind).unwrap().platforms {
+                println!(
+                    "{kind} {}: program {} B, layer {} B, all {} B, without links {} B",
+                    image.platform,
+                    image.program_size,
+                    image.layer.bytes.len(),
+                    image.size(),
+                    image.size_without_links()
+                );
+                assert!(image.size_without_links() <= BUDGET);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_digest() {
+        let one = build(Kind::Exit, ["/b", "/a"]).unwrap();
+        assert_eq!(one, build(Kind::Exit, ["/a", "/b", "/a"]).unwrap());
+        assert_ne!(one.digest(), build(Kind::Exit, ["/a"]).unwrap().digest());
+        assert_ne!(build(Kind::Exit, [""; 0]).unwrap().digest(), build(Kind::Park, [""; 0]).unwrap().digest());
+    }
+
+    #[test]
+    fn digests_and_sizes_chain_from_the_index_to_the_layer() {
+        let image = build_standard(Kind::Exit).unwrap();
+        let index = parsed(&image.index);
+        assert_eq!(index["mediaType"], media_type::INDEX);
+        for (entry, platform) in index["manifests"].as_array().unwrap().iter().zip(&image.platforms) {
+            assert_eq!(entry["digest"], platform.manifest.digest);
+            assert_eq!(entry["size"], platform.manifest.bytes.len());
+            assert_eq!(entry["platform"]["architecture"], platform.platform.architecture());
+            let manifest = parsed(&platform.manifest);
+            assert_eq!(manifest["config"]["digest"], platform.config.digest);
+            assert_eq!(manifest["layers"][0]["digest"], platform.layer.digest);
+            assert_eq!(parsed(&platform.config)["rootfs"]["diff_ids"][0], platform.layer.digest);
+        }
+    }
+
+    #[test]
+    fn the_configuration_fits_restricted_pods() {
+        for kind in [Kind::Exit, Kind::Park] {
+            let image = build_standard(kind).unwrap();
+            let config = parsed(&image.platforms[0].config);
+            assert_eq!(config["config"]["User"], "65532:65532");
+            assert_eq!(config["config"]["Entrypoint"], json!([kind.program_path()]));
+            assert_eq!(config["config"]["Labels"][LABEL], kind.label());
+            assert!(config["config"]["Env"][0].as_str().unwrap().starts_with("PATH="));
+            assert!(config["config"].get("Volumes").is_none());
+        }
+    }
+
+    #[test]
+    fn the_park_image_has_no_links() {
+        assert!(build_standard(Kind::Park).unwrap().paths.is_empty());
+    }
+
+    #[test]
+    fn digests_are_those_of_the_standard() {
+        assert_eq!(digest_of(b""), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+}

@@ -1,0 +1,274 @@
+//! The one layer of an image: the program once, and a hard link to it at every other path. Reproducible: the same program and paths give
+//! the same bytes on every machine.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use tar::{Builder, EntryType, Header};
+
+/// One tar block: each header takes one, and contents are filled up to whole blocks.
+pub const BLOCK: usize = 512;
+
+/// Directories that a container runtime mounts over: a file that an image has there is never seen.
+const SHADOWED: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// The longest path and path component that Linux can open.
+const MAX_PATH: usize = 4095;
+const MAX_COMPONENT: usize = 255;
+
+/// A path that cannot be in an image, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("path {path:?} cannot be in an image: {problem}")]
+pub struct PathError {
+    path: String,
+    problem: &'static str,
+}
+
+/// The layer's bytes and what they hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    /// The uncompressed tar archive.
+    pub bytes: Vec<u8>,
+    /// How many hard links it holds.
+    pub links: usize,
+    /// How many directories it holds.
+    pub directories: usize,
+}
+
+/// A set of paths that can be in one image: absolute, normalised, sorted, unique, and no path is a directory of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathSet(BTreeSet<String>);
+
+impl PathSet {
+    /// Checks and sorts paths. Doubles are dropped.
+    ///
+    /// # Errors
+    /// [`PathError`] for the first path that cannot be in an image.
+    pub fn new<S: AsRef<str>>(paths: impl IntoIterator<Item = S>) -> Result<Self, PathError> {
+        let mut set = BTreeSet::new();
+        for path in paths {
+            let path = path.as_ref();
+            check(path).map_err(|problem| fail(path, problem))?;
+            set.insert(path.to_owned());
+        }
+        check_conflicts(&set)?;
+        Ok(Self(set))
+    }
+
+    /// The paths, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Whether the set holds this path.
+    #[must_use]
+    pub fn contains(&self, path: &str) -> bool {
+        self.0.contains(path)
+    }
+
+    /// How many paths the set holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the set holds no path.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every directory above a path of the set, sorted, so that a directory comes before what it holds.
+    fn directories(&self) -> BTreeSet<String> {
+        self.iter().flat_map(parents).map(str::to_owned).collect()
+    }
+}
+
+/// The layer with `program` at `program_path` and a hard link to it at each other path.
+///
+/// # Errors
+/// [`LayerError`] if the paths conflict with the program's path, or the archive cannot be written.
+pub fn layer(program: &[u8], program_path: &str, paths: &PathSet) -> Result<Layer, LayerError> {
+    let all = PathSet::new(paths.iter().chain([program_path]))?;
+    let directories = all.directories();
+    let mut tar = Builder::new(Vec::new());
+    for directory in &directories {
+        append_directory(&mut tar, directory)?;
+    }
+    append_program(&mut tar, program_path, program)?;
+    for path in all.iter().filter(|path| *path != program_path) {
+        append_link(&mut tar, path, program_path)?;
+    }
+    Ok(Layer { bytes: tar.into_inner()?, links: all.len() - 1, directories: directories.len() })
+}
+
+/// A layer that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum LayerError {
+    /// A path cannot be in an image.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The archive could not be written.
+    #[error("cannot write the layer: {0}")]
+    Write(#[from] io::Error),
+}
+
+fn fail(path: &str, problem: &'static str) -> PathError {
+    PathError { path: path.chars().take(200).collect(), problem }
+}
+
+fn check(path: &str) -> Result<(), &'static str> {
+    let Some(relative) = path.strip_prefix('/') else {
+        return Err("it is not absolute");
+    };
+    if relative.is_empty() || path.len() > MAX_PATH || path.contains('\0') {
+        return Err("Linux cannot run a file there");
+    }
+    if relative.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err("it is not normalised: no //, no . or .. and no / at the end");
+    }
+    if relative.split('/').any(|part| part.len() > MAX_COMPONENT) {
+        return Err("a part of it is longer than 255 bytes");
+    }
+    if SHADOWED.iter().any(|directory| path == *directory || is_below(path, directory)) {
+        return Err("the container runtime mounts something over it");
+    }
+    Ok(())
+}
+
+fn is_below(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn check_conflicts(set: &BTreeSet<String>) -> Result<(), PathError> {
+    match set.iter().flat_map(|path| parents(path)).find(|parent| set.contains(*parent)) {
+        Some(parent) => Err(fail(parent, "another path needs it to be a directory")),
+        None => Ok(()),
+    }
+}
+
+/// `/a/b/c` has the parents `/a` and `/a/b`.
+fn parents(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').skip(1).map(|(end, _)| &path[..end])
+}
+
+/// Names in a tar archive are relative to the root of the image.
+fn in_tar(path: &str) -> &str {
+    path.trim_start_matches('/')
+}
+
+/// Everything that could differ between two machines or two runs is fixed here: time, owner and mode. 0755: the program must run as any
+/// user, and directories must be open to any user (OpenShift chooses one).
+fn header(kind: EntryType, size: u64) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(0o755);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_size(size);
+    header
+}
+
+fn append_directory(tar: &mut Builder<Vec<u8>>, path: &str) -> io::Result<()> {
+    let name = format!("{}/", in_tar(path));
+    tar.append_data(&mut header(EntryType::Directory, 0), name, io::empty())
+}
+
+fn append_program(tar: &mut Builder<Vec<u8>>, path: &str, program: &[u8]) -> io::Result<()> {
+    tar.append_data(&mut header(EntryType::Regular, program.len() as u64), in_tar(path), program)
+}
+
+fn append_link(tar: &mut Builder<Vec<u8>>, path: &str, target: &str) -> io::Result<()> {
+    tar.append_link(&mut header(EntryType::Link, 0), in_tar(path), in_tar(target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Read;
+
+    /// Name, type, mode, target of a link, contents.
+    type Found = (String, EntryType, u32, Option<String>, Vec<u8>);
+
+    fn entries(layer: &Layer) -> Vec<Found> {
+        let mut archive = tar::Archive::new(layer.bytes.as_slice());
+        let read = |entry: io::Result<tar::Entry<'_, &[u8]>>| {
+            let mut entry = entry.unwrap();
+            let header = entry.header().clone();
+            assert_eq!((header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()), (0, 0, 0));
+            let link = entry.link_name().unwrap().map(|link| link.display().to_string());
+            let mut contents = Vec::new();
+            entry.read_to_end(&mut contents).unwrap();
+            (entry.path().unwrap().display().to_string(), header.entry_type(), header.mode().unwrap(), link, contents)
+        };
+        archive.entries().unwrap().map(read).collect()
+    }
+
+    fn make(paths: &[&str]) -> Layer {
+        layer(b"program", "/swaplet/p", &PathSet::new(paths).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn holds_directories_then_the_program_then_links() {
+        let made = make(&["/usr/bin/env", "/bin/sh", "/sidecar"]);
+        let found = entries(&made);
+        let names: Vec<&str> = found.iter().map(|entry| entry.0.as_str()).collect();
+        assert_eq!(names, ["bin/", "swaplet/", "usr/", "usr/bin/", "swaplet/p", "bin/sh", "sidecar", "usr/bin/env"]);
+        assert!(found.iter().all(|entry| entry.2 == 0o755));
+        assert_eq!(found[4].4, b"program");
+        assert!(found[5..].iter().all(|entry| entry.1 == EntryType::Link && entry.3.as_deref() == Some("swaplet/p")));
+        assert_eq!((made.links, made.directories), (3, 4));
+    }
+
+    #[test]
+    fn order_and_doubles_do_not_matter() {
+        assert_eq!(make(&["/b", "/a", "/b", "/swaplet/p"]).bytes, make(&["/a", "/b"]).bytes);
+    }
+
+    #[test]
+    fn long_names_survive() {
+        let long = format!("/opt/{}/{}/run", "d".repeat(90), "e".repeat(90));
+        let found = entries(&make(&[&long]));
+        assert_eq!(found.last().unwrap().0, long[1..]);
+    }
+
+    #[test]
+    fn bad_paths_are_refused_with_the_reason() {
+        for (path, reason) in [
+            ("bin/sh", "absolute"),
+            ("", "absolute"),
+            ("/", "cannot run"),
+            ("/a\0b", "cannot run"),
+            ("/a//b", "normalised"),
+            ("/a/../b", "normalised"),
+            ("/a/", "normalised"),
+            ("/proc/self/exe", "mounts"),
+            ("/dev", "mounts"),
+        ] {
+            let error = PathSet::new([path]).unwrap_err().to_string();
+            assert!(error.contains(reason), "{path}: {error}");
+        }
+        assert!(PathSet::new(["/device", "/sysroot/init"]).is_ok());
+    }
+
+    #[test]
+    fn a_file_cannot_be_a_directory() {
+        let error = PathSet::new(["/vault", "/vault/bin/vault"]).unwrap_err();
+        assert!(error.to_string().contains("\"/vault\""), "{error}");
+        assert!(PathSet::new(["/vault", "/vault-agent", "/vault.d/x"]).is_ok());
+        assert!(layer(b"p", "/swaplet/p", &PathSet::new(["/swaplet"]).unwrap()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_is_taken_or_refused_and_what_is_taken_can_be_read_back(paths in prop::collection::vec("(/[a-c.\u{e9} ]{0,3}){0,4}", 0..6)) {
+            if let Ok(set) = PathSet::new(&paths) {
+                let made = layer(b"x", "/swaplet/p", &set).unwrap();
+                let found: BTreeSet<String> = entries(&made).into_iter().map(|entry| format!("/{}", entry.0)).collect();
+                prop_assert!(set.iter().all(|path| found.contains(path)));
+            }
+        }
+    }
+}

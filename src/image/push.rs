@@ -1,0 +1,251 @@
+//! Pushing an image, and never over something else.
+
+use serde_json::Value;
+
+use super::build::{BuiltImage, LABEL, PlatformImage};
+use super::exit::Kind;
+use super::reference::{ImageReference, ReferenceError};
+use super::registry::Registry;
+use super::registry_error::RegistryError;
+
+/// The longest tag that the distribution specification allows.
+const MAX_TAG: usize = 128;
+
+/// An index with more platforms than this is nobody's exit image; it bounds what is read to find that out.
+const MAX_PLATFORMS: usize = 16;
+
+/// What a reference holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holding {
+    /// Nothing.
+    Nothing,
+    /// An image of ours, by the label of every platform.
+    Ours(Kind),
+    /// Anything else.
+    Foreign,
+}
+
+/// How a push ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The image was written.
+    Pushed,
+    /// The reference held exactly this image already; nothing was written.
+    Unchanged,
+}
+
+/// A push that was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The reference names no tag to write to.
+    #[error("{0} names no tag; write it as REPOSITORY:TAG, with @DIGEST behind it if the digest is to be checked")]
+    NoTag(String),
+    /// The reference is pinned to another digest.
+    #[error(
+        "{reference} is pinned, but the image that would be pushed has the digest {digest}; leave the digest away, or use the release of swaplet that made it"
+    )]
+    OtherDigest {
+        /// The reference.
+        reference: String,
+        /// The digest of the image.
+        digest: String,
+    },
+    /// The tags of the platforms would be too long.
+    #[error("the tag of {reference} is too long: with the name of a platform behind it, it must not exceed {MAX_TAG} characters")]
+    LongTag {
+        /// The reference.
+        reference: String,
+    },
+    /// The reference holds an image of the other kind.
+    #[error(
+        "{reference} holds the {there} image, and the exit image and the park image never share a reference: containers would end that should stay, or stay that should end; push the {pushed} image to another repository"
+    )]
+    OtherKind {
+        /// The reference.
+        reference: String,
+        /// What it holds.
+        there: Kind,
+        /// What was to be pushed.
+        pushed: Kind,
+    },
+    /// The reference holds something that swaplet did not make.
+    #[error("{reference} holds an image that swaplet did not make; push to another repository or tag, or overwrite it with --force")]
+    Foreign {
+        /// The reference.
+        reference: String,
+    },
+    /// A name derived from the reference is not a reference.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// The registry did not do it.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+}
+
+/// Pushes an image to the tag of `reference`, its platforms to the tags `TAG-amd64` and `TAG-arm64`. Looks first at what the three tags
+/// hold: the other kind is never overwritten, something foreign only with `force`.
+///
+/// # Errors
+/// [`PushError`].
+pub async fn push(registry: &Registry, reference: &ImageReference, image: &BuiltImage, force: bool) -> Result<Outcome, PushError> {
+    let targets = Targets::new(reference, image)?;
+    if registry.digest(&targets.index).await?.as_deref() == Some(image.digest()) {
+        return Ok(Outcome::Unchanged);
+    }
+    for target in targets.all() {
+        guard(target, inspect(registry, target).await?, image.kind, force)?;
+    }
+    for (target, platform) in targets.platforms.iter().zip(&image.platforms) {
+        push_platform(registry, target, platform).await?;
+    }
+    registry.push_manifest(&targets.index, &image.index).await?;
+    Ok(Outcome::Pushed)
+}
+
+/// Checks that this image can be pushed to this reference, without asking the registry.
+///
+/// # Errors
+/// [`PushError`].
+pub fn check_reference(reference: &ImageReference, image: &BuiltImage) -> Result<(), PushError> {
+    Targets::new(reference, image).map(drop)
+}
+
+/// What a reference holds now.
+///
+/// # Errors
+/// [`RegistryError`].
+pub async fn inspect(registry: &Registry, reference: &ImageReference) -> Result<Holding, RegistryError> {
+    let Some((manifest, _)) = registry.manifest(reference).await? else {
+        return Ok(Holding::Nothing);
+    };
+    let manifest = parse(&manifest);
+    let Some(entries) = manifest["manifests"].as_array() else {
+        return Ok(holding(kind_of_manifest(registry, reference, &manifest).await?));
+    };
+    if entries.len() > MAX_PLATFORMS {
+        return Ok(Holding::Foreign);
+    }
+    let mut kind = None;
+    for entry in entries {
+        let this = kind_of_entry(registry, reference, entry).await?;
+        if this.is_none() || (kind.is_some() && kind != this) {
+            return Ok(Holding::Foreign);
+        }
+        kind = this;
+    }
+    Ok(holding(kind))
+}
+
+/// The references that a push writes to.
+struct Targets {
+    index: ImageReference,
+    platforms: Vec<ImageReference>,
+}
+
+impl Targets {
+    fn new(reference: &ImageReference, image: &BuiltImage) -> Result<Self, PushError> {
+        let tag = reference.tag().ok_or_else(|| PushError::NoTag(reference.to_string()))?;
+        if reference.digest().is_some_and(|digest| digest != image.digest()) {
+            return Err(PushError::OtherDigest { reference: reference.to_string(), digest: image.digest().to_owned() });
+        }
+        let tags: Vec<String> = image.platforms.iter().map(|platform| format!("{tag}-{}", platform.platform)).collect();
+        if tags.iter().any(|tag| tag.len() > MAX_TAG) {
+            return Err(PushError::LongTag { reference: reference.to_string() });
+        }
+        Ok(Self { index: reference.with_tag(tag)?, platforms: tags.iter().map(|tag| reference.with_tag(tag)).collect::<Result<_, _>>()? })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &ImageReference> {
+        std::iter::once(&self.index).chain(&self.platforms)
+    }
+}
+
+fn guard(reference: &ImageReference, holding: Holding, pushed: Kind, force: bool) -> Result<(), PushError> {
+    let reference = reference.to_string();
+    match holding {
+        Holding::Ours(there) if there != pushed => Err(PushError::OtherKind { reference, there, pushed }),
+        Holding::Foreign if !force => Err(PushError::Foreign { reference }),
+        Holding::Nothing | Holding::Ours(_) | Holding::Foreign => Ok(()),
+    }
+}
+
+/// Children go under tags, not under digests alone: some registries answer a push by digest in a way that the client library cannot take.
+async fn push_platform(registry: &Registry, target: &ImageReference, image: &PlatformImage) -> Result<(), RegistryError> {
+    registry.push_blob(target, &image.layer).await?;
+    registry.push_blob(target, &image.config).await?;
+    registry.push_manifest(target, &image.manifest).await
+}
+
+fn holding(kind: Option<Kind>) -> Holding {
+    kind.map_or(Holding::Foreign, Holding::Ours)
+}
+
+fn parse(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or(Value::Null)
+}
+
+async fn kind_of_entry(registry: &Registry, reference: &ImageReference, entry: &Value) -> Result<Option<Kind>, RegistryError> {
+    let digest = entry["digest"].as_str().unwrap_or_default();
+    let Ok(child) = ImageReference::parse(&format!("{}/{}@{digest}", reference.registry(), reference.repository())) else {
+        return Ok(None);
+    };
+    match registry.manifest(&child).await? {
+        Some((manifest, _)) => kind_of_manifest(registry, reference, &parse(&manifest)).await,
+        None => Ok(None),
+    }
+}
+
+/// By the label in the configuration: it stays with the image wherever it is copied.
+async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manifest: &Value) -> Result<Option<Kind>, RegistryError> {
+    let Some(digest) = manifest["config"]["digest"].as_str() else {
+        return Ok(None);
+    };
+    let config = registry.blob(reference, digest).await?.unwrap_or_default();
+    let config = parse(&config);
+    Ok(config["config"]["Labels"][LABEL].as_str().and_then(Kind::from_label))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::build::build_standard;
+
+    fn reference(written: &str) -> ImageReference {
+        ImageReference::parse(written).unwrap()
+    }
+
+    #[test]
+    fn a_reference_needs_a_tag_and_the_right_digest() {
+        let image = build_standard(Kind::Park).unwrap();
+        let check = |written: &str| check_reference(&reference(written), &image).map_err(|error| error.to_string());
+        assert!(check("r.example/park:v1").is_ok());
+        assert!(check("r.example/park").is_ok(), "latest");
+        assert!(check(&format!("r.example/park:v1@{}", image.digest())).is_ok());
+        assert!(check(&format!("r.example/park@{}", image.digest())).unwrap_err().contains("REPOSITORY:TAG"));
+        let other = format!("sha256:{}", "a".repeat(64));
+        assert!(check(&format!("r.example/park:v1@{other}")).unwrap_err().contains("pinned"));
+        assert!(check(&format!("r.example/park:{}", "t".repeat(125))).unwrap_err().contains("too long"));
+    }
+
+    #[test]
+    fn platforms_go_under_their_own_tags() {
+        let targets = Targets::new(&reference("r.example/park:v1"), &build_standard(Kind::Park).unwrap()).unwrap();
+        let all: Vec<&str> = targets.all().map(ImageReference::as_str).collect();
+        assert_eq!(all, ["r.example/park:v1", "r.example/park:v1-amd64", "r.example/park:v1-arm64"]);
+    }
+
+    #[test]
+    fn what_may_be_overwritten() {
+        let at = reference("r.example/a:v1");
+        for (holding, force, allowed) in [
+            (Holding::Nothing, false, true),
+            (Holding::Ours(Kind::Exit), false, true),
+            (Holding::Ours(Kind::Park), false, false),
+            (Holding::Ours(Kind::Park), true, false),
+            (Holding::Foreign, false, false),
+            (Holding::Foreign, true, true),
+        ] {
+            assert_eq!(guard(&at, holding, Kind::Exit, force).is_ok(), allowed, "{holding:?} {force}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What can go wrong with a registry, in words that say what to do.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use oci_distribution::errors::{OciDistributionError, OciEnvelope, OciErrorCode};
+
+/// A request that a registry did not grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegistryError {
+    /// What was tried, such as `reading registry.example/app:v1`.
+    operation: String,
+    /// What happened.
+    problem: Problem,
+    /// What the registry or the network said.
+    detail: String,
+}
+
+/// The kinds of trouble that callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// 401: no or wrong credentials.
+    Unauthorized,
+    /// 403: these credentials may not do it.
+    Forbidden,
+    /// 404: no such repository, tag or blob.
+    NotFound,
+    /// 429: too many requests.
+    TooManyRequests,
+    /// 5xx: the registry is in trouble.
+    Server(u16),
+    /// Any other status, or an answer that breaks the protocol.
+    Rejected,
+    /// No answer in time.
+    Timeout(Duration),
+    /// No connection: name, address, port or TLS.
+    Unreachable,
+    /// The registry holds or sent other bytes than those asked for.
+    DigestMismatch,
+    /// More bytes than are ever read.
+    TooLarge,
+    /// The address or the options make no sense; nothing was sent.
+    Refused,
+}
+
+impl Problem {
+    /// Whether the same request may succeed a little later.
+    #[must_use]
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::TooManyRequests | Self::Server(_))
+    }
+
+    fn from_status(status: u16) -> Self {
+        match status {
+            401 => Self::Unauthorized,
+            403 => Self::Forbidden,
+            404 => Self::NotFound,
+            429 => Self::TooManyRequests,
+            500..=599 => Self::Server(status),
+            _ => Self::Rejected,
+        }
+    }
+
+    fn from_code(code: &OciErrorCode) -> Self {
+        match code {
+            OciErrorCode::Unauthorized => Self::Unauthorized,
+            OciErrorCode::Denied => Self::Forbidden,
+            OciErrorCode::BlobUnknown | OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown | OciErrorCode::NotFound => {
+                Self::NotFound
+            }
+            OciErrorCode::Toomanyrequests => Self::TooManyRequests,
+            OciErrorCode::DigestInvalid => Self::DigestMismatch,
+            _ => Self::Rejected,
+        }
+    }
+}
+
+impl RegistryError {
+    /// An error that was found here.
+    #[must_use]
+    pub fn new(operation: &str, problem: Problem, detail: impl Into<String>) -> Self {
+        Self { operation: operation.to_owned(), problem, detail: one_line(&detail.into()) }
+    }
+
+    /// An error of the client library.
+    #[must_use]
+    pub fn from_client(operation: &str, timeout: Duration, error: &OciDistributionError) -> Self {
+        let (problem, detail) = classify(timeout, error);
+        Self::new(operation, problem, detail)
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        self.problem
+    }
+}
+
+impl fmt::Display for RegistryError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.operation, advice(self.problem))?;
+        if self.detail.is_empty() { Ok(()) } else { write!(out, " [{}]", self.detail) }
+    }
+}
+
+impl Error for RegistryError {}
+
+fn advice(problem: Problem) -> String {
+    match problem {
+        Problem::Unauthorized => "401, the registry does not accept the credentials; run `docker login` for it, or point DOCKER_CONFIG at a directory whose config.json holds them".to_owned(),
+        Problem::Forbidden => "403, these credentials may not do that; ask for the right to push to the repository".to_owned(),
+        Problem::NotFound => "404, not found; check the name, and create the repository first if the registry does not do so by itself".to_owned(),
+        Problem::TooManyRequests => "429, the registry asks for fewer requests; try again later".to_owned(),
+        Problem::Server(status) => format!("{status}, the registry is in trouble; try again later"),
+        Problem::Rejected => "the registry refused the request or answered in a way that is not the OCI protocol".to_owned(),
+        Problem::Timeout(limit) => format!("no answer within {} s; check the host and the network, or give more time with --timeout", limit.as_secs()),
+        Problem::Unreachable => "no connection; check the host and the port, and use --plain-http HOST for a registry without TLS".to_owned(),
+        Problem::DigestMismatch => "the registry holds other bytes than those sent; something between here and there changes them, or somebody else pushes to the same tag".to_owned(),
+        Problem::TooLarge => "the answer is larger than swaplet ever reads".to_owned(),
+        Problem::Refused => "not tried".to_owned(),
+    }
+}
+
+fn classify(timeout: Duration, error: &OciDistributionError) -> (Problem, String) {
+    match error {
+        OciDistributionError::UnauthorizedError { .. } => (Problem::Unauthorized, String::new()),
+        OciDistributionError::AuthenticationFailure(reason) => (Problem::Unauthorized, reason.clone()),
+        OciDistributionError::ServerError { code, message, .. } => (Problem::from_status(*code), message.clone()),
+        OciDistributionError::RegistryError { envelope, .. } => classify_envelope(envelope),
+        OciDistributionError::ImageManifestNotFoundError(detail) => (Problem::NotFound, detail.clone()),
+        OciDistributionError::DigestError(detail) => (Problem::DigestMismatch, detail.to_string()),
+        OciDistributionError::RequestError(request) if request.is_timeout() => (Problem::Timeout(timeout), String::new()),
+        OciDistributionError::RequestError(request) => match request.status() {
+            Some(status) => (Problem::from_status(status.as_u16()), String::new()),
+            None => (Problem::Unreachable, innermost(request)),
+        },
+        other => (Problem::Rejected, other.to_string()),
+    }
+}
+
+fn classify_envelope(envelope: &OciEnvelope) -> (Problem, String) {
+    let problem = envelope.errors.first().map_or(Problem::Rejected, |first| Problem::from_code(&first.code));
+    let said: Vec<&str> = envelope.errors.iter().map(|error| error.message.as_str()).collect();
+    (problem, said.join("; "))
+}
+
+/// The cause at the end of the chain says it best ("Connection refused", "dns error"); the outer ones repeat the URL.
+fn innermost(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+/// Registries answer with JSON or whole HTML pages; an error is one line.
+fn one_line(text: &str) -> String {
+    const SHOWN: usize = 200; // two terminal lines
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_problem_says_what_to_do() {
+        for (status, word) in [
+            (401, "docker login"),
+            (403, "right to push"),
+            (404, "create the repository"),
+            (429, "later"),
+            (503, "later"),
+            (418, "refused"),
+        ] {
+            let error = RegistryError::new("pushing r.example/a:v1", Problem::from_status(status), "<html>\n  tea </html>");
+            let text = error.to_string();
+            assert!(
+                text.starts_with("pushing r.example/a:v1: ") && text.contains(word) && text.ends_with("[<html> tea </html>]"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_429_and_5xx_are_tried_again() {
+        for (status, transient) in [(401, false), (403, false), (404, false), (429, true), (500, true), (503, true), (400, false)] {
+            assert_eq!(Problem::from_status(status).is_transient(), transient, "{status}");
+        }
+    }
+}

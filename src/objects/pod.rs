@@ -1,0 +1,166 @@
+//! The pod as it is kept: what decisions need, each container joined with its status by name.
+
+use super::env::Mark;
+
+/// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// `metadata.namespace`
+    pub namespace: Box<str>,
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`: a pod of the same name with another uid is another pod.
+    pub uid: Box<str>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `spec.restartPolicy`
+    pub restart_policy: RestartPolicy,
+    /// `spec.terminationGracePeriodSeconds`
+    pub grace_seconds: Option<u32>,
+    /// `status.phase`
+    pub phase: Phase,
+    /// `spec.containers`, in their order; init and ephemeral containers are not read.
+    pub containers: Vec<Container>,
+    /// The first field that had a type which Kubernetes does not allow for it.
+    pub malformed: Option<&'static str>,
+}
+
+/// One of `spec.containers` with its status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// `name`
+    pub name: Box<str>,
+    /// `image`, as written in the spec.
+    pub image: Box<str>,
+    /// The container's own `restartPolicy` (Kubernetes 1.34 and later), which outranks the pod's.
+    pub restart_policy: Option<RestartPolicy>,
+    /// What its environment says about its role.
+    pub mark: Mark,
+    /// The entry of `status.containerStatuses` with this name, if the node reported one.
+    pub status: Option<ContainerStatus>,
+}
+
+/// One of `status.containerStatuses`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerStatus {
+    /// `image`, as the runtime reports it; may be spelled differently from the spec, or empty.
+    pub image: Box<str>,
+    /// `containerID`; constant on some virtual nodes, or empty.
+    pub container_id: Box<str>,
+    /// `restartCount`; always 0 on some virtual nodes.
+    pub restart_count: i64,
+    /// `state`
+    pub state: ContainerState,
+    /// `lastState.terminated`: how the container before this one ended.
+    pub last_end: Option<Terminated>,
+}
+
+/// `state` of a container status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Not started yet, or waiting for the next start.
+    Waiting {
+        /// For example `ImagePullBackOff`.
+        reason: Box<str>,
+        /// The node's own words.
+        message: Box<str>,
+    },
+    /// Started and not ended.
+    Running {
+        /// By the node's clock.
+        started_at: Option<jiff::Timestamp>,
+    },
+    /// Ended.
+    Terminated(Terminated),
+    /// None of the three members is set, as some providers do for seconds.
+    Unreported,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terminated {
+    /// `None` where the node did not say: not a success.
+    pub exit_code: Option<i64>,
+    /// The signal that ended it, where the runtime reports one.
+    pub signal: Option<i64>,
+    /// For example `Completed`, `Error` or `StartError`.
+    pub reason: Box<str>,
+    /// By the node's clock.
+    pub started_at: Option<jiff::Timestamp>,
+    /// By the node's clock.
+    pub finished_at: Option<jiff::Timestamp>,
+}
+
+/// `restartPolicy` of a pod or of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// Every end is followed by a restart.
+    Always,
+    /// Only an exit code other than 0 is.
+    OnFailure,
+    /// No end is.
+    Never,
+    /// A value that this version does not know, or none: nothing is assumed about it.
+    Unknown(Box<str>),
+}
+
+/// `status.phase`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not all containers have started, or a provider's update failed under OnFailure.
+    Pending,
+    /// At least one container runs or will run again.
+    Running,
+    /// Final: every container ended with 0.
+    Succeeded,
+    /// Final.
+    Failed,
+    /// Unknown or not reported.
+    Unknown,
+}
+
+impl RestartPolicy {
+    pub(super) fn read(text: Option<Box<str>>) -> Self {
+        match text.as_deref() {
+            Some("Always") => Self::Always,
+            Some("OnFailure") => Self::OnFailure,
+            Some("Never") => Self::Never,
+            _ => Self::Unknown(text.unwrap_or_default()),
+        }
+    }
+}
+
+impl Phase {
+    pub(super) fn read(text: Option<&str>) -> Self {
+        match text {
+            Some("Pending") => Self::Pending,
+            Some("Running") => Self::Running,
+            Some("Succeeded") => Self::Succeeded,
+            Some("Failed") => Self::Failed,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether the phase is `Succeeded` or `Failed`, which no kubelet takes back.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl Container {
+    /// The restart policy that the node applies to this container.
+    #[must_use]
+    pub fn effective_policy<'a>(&'a self, pod: &'a Pod) -> &'a RestartPolicy {
+        self.restart_policy.as_ref().unwrap_or(&pod.restart_policy)
+    }
+
+    /// How the container ended, if the node reports it as ended now.
+    #[must_use]
+    pub fn end(&self) -> Option<&Terminated> {
+        match &self.status.as_ref()?.state {
+            ContainerState::Terminated(end) => Some(end),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The pod as it comes over the wire: the type that is listed and watched. It lives only until it is read into a [`Pod`].
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Deserializer};
+
+use super::env::{EnvWire, Mark};
+use super::lenient::{Lenient, Object, Present};
+use super::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
+
+type Text = Lenient<Option<Box<str>>>;
+type Integer = Lenient<Option<i64>>;
+type Time = Lenient<Option<jiff::Timestamp>>;
+type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
+
+/// A pod of a list or watch, with the fields that swaplet reads. Decoding fails only on JSON that is not an object.
+#[derive(Clone, Debug)]
+pub struct PodWire {
+    metadata: ObjectMeta,
+    deleting: bool,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+/// `managedFields`, labels and annotations are the expensive part of metadata; none of them is needed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    namespace: Text,
+    uid: Text,
+    resource_version: Text,
+    deletion_timestamp: Lenient<Present>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecWire {
+    restart_policy: Text,
+    termination_grace_period_seconds: Integer,
+    containers: Objects<ContainerWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerWire {
+    name: Text,
+    image: Text,
+    restart_policy: Text,
+    env: Lenient<Vec<Lenient<Object<EnvWire>>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    phase: Text,
+    container_statuses: Objects<ContainerStatusWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerStatusWire {
+    name: Text,
+    image: Text,
+    #[serde(rename = "containerID")]
+    container_id: Text,
+    restart_count: Integer,
+    state: Lenient<Object<StateWire>>,
+    last_state: Lenient<Object<StateWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct StateWire {
+    waiting: Lenient<Option<Box<WaitingWire>>>,
+    running: Lenient<Option<Box<RunningWire>>>,
+    terminated: Lenient<Option<Box<TerminatedWire>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct WaitingWire {
+    reason: Text,
+    message: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RunningWire {
+    started_at: Time,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TerminatedWire {
+    exit_code: Integer,
+    signal: Integer,
+    reason: Text,
+    started_at: Time,
+    finished_at: Time,
+}
+
+impl<'de> Deserialize<'de> for PodWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let meta = top.metadata.value.0;
+        let text = |field: Text| field.value.map(String::from);
+        let metadata = ObjectMeta {
+            name: text(meta.name),
+            namespace: text(meta.namespace),
+            uid: text(meta.uid),
+            resource_version: text(meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, deleting: meta.deletion_timestamp.value.0, spec: top.spec, status: top.status })
+    }
+}
+
+impl Resource for PodWire {
+    type DynamicType = ();
+    type Scope = k8s_openapi::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl PodWire {
+    /// Reads the pod into the form that is kept. `None` where name, namespace or uid are missing: such an object cannot be
+    /// addressed, so nothing can be decided about it.
+    #[must_use]
+    pub fn read(self) -> Option<Pod> {
+        let boxed = |text: Option<String>| text.filter(|t| !t.is_empty()).map(String::into_boxed_str);
+        let malformed = self.malformed();
+        let spec = self.spec.value.0;
+        let status = self.status.value.0;
+        let mut statuses = StatusList::read(status.container_statuses.value);
+        Some(Pod {
+            namespace: boxed(self.metadata.namespace)?,
+            name: boxed(self.metadata.name)?,
+            uid: boxed(self.metadata.uid)?,
+            deleting: self.deleting,
+            restart_policy: RestartPolicy::read(spec.restart_policy.value),
+            grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
+            phase: Phase::read(status.phase.value.as_deref()),
+            containers: spec.containers.value.into_iter().map(|c| c.value.0.read(&mut statuses)).collect(),
+            malformed,
+        })
+    }
+
+    fn malformed(&self) -> Option<&'static str> {
+        let spec = &self.spec.value.0;
+        let status = &self.status.value.0;
+        let containers = &spec.containers;
+        let fields = [
+            (self.spec.malformed, "spec"),
+            (self.status.malformed, "status"),
+            (spec.restart_policy.malformed, "spec.restartPolicy"),
+            (containers.malformed, "spec.containers"),
+            (containers.value.iter().any(ContainerWire::malformed), "spec.containers[*]"),
+            (status.phase.malformed, "status.phase"),
+            (status.container_statuses.malformed, "status.containerStatuses"),
+            (status.container_statuses.value.iter().any(|s| s.malformed || s.value.0.state.malformed), "status.containerStatuses[*]"),
+        ];
+        fields.iter().find(|(malformed, _)| *malformed).map(|(_, field)| *field)
+    }
+}
+
+impl ContainerWire {
+    fn malformed(container: &Lenient<Object<Self>>) -> bool {
+        let fields = &container.value.0;
+        container.malformed || fields.name.value.is_none() || fields.image.malformed || fields.env.malformed
+    }
+
+    fn read(self, statuses: &mut StatusList) -> Container {
+        let name = self.name.value.unwrap_or_default();
+        Container {
+            status: statuses.take(&name),
+            image: self.image.value.unwrap_or_default(),
+            restart_policy: self.restart_policy.value.map(|policy| RestartPolicy::read(Some(policy))),
+            mark: Mark::read(&self.env.value),
+            name,
+        }
+    }
+}
+
+/// The statuses of a pod, taken by name: providers leave some out, order them differently or add those of init containers.
+struct StatusList(Vec<ContainerStatusWire>);
+
+impl StatusList {
+    fn read(statuses: Vec<Lenient<Object<ContainerStatusWire>>>) -> Self {
+        Self(statuses.into_iter().map(|s| s.value.0).collect())
+    }
+
+    /// The first of that name; the others keep their order, so that it stays the first for every container.
+    fn take(&mut self, name: &str) -> Option<ContainerStatus> {
+        let at = self.0.iter().position(|s| s.name.value.as_deref() == Some(name))?;
+        Some(self.0.remove(at).read())
+    }
+}
+
+impl ContainerStatusWire {
+    fn read(self) -> ContainerStatus {
+        ContainerStatus {
+            image: self.image.value.unwrap_or_default(),
+            container_id: self.container_id.value.unwrap_or_default(),
+            restart_count: self.restart_count.value.unwrap_or_default(),
+            state: self.state.value.0.read(),
+            last_end: self.last_state.value.0.terminated.value.map(|t| t.read()),
+        }
+    }
+}
+
+impl StateWire {
+    /// A provider may set two members at once (the polling wrapper of the virtual-kubelet library adds `terminated` without
+    /// clearing `running`): the end outranks the rest, as in OpenKruise.
+    fn read(self) -> ContainerState {
+        if let Some(terminated) = self.terminated.value {
+            ContainerState::Terminated(terminated.read())
+        } else if let Some(running) = self.running.value {
+            ContainerState::Running { started_at: running.started_at.value }
+        } else if let Some(waiting) = self.waiting.value {
+            let WaitingWire { reason, message } = *waiting;
+            ContainerState::Waiting { reason: reason.value.unwrap_or_default(), message: message.value.unwrap_or_default() }
+        } else {
+            ContainerState::Unreported
+        }
+    }
+}
+
+impl TerminatedWire {
+    fn read(self) -> Terminated {
+        Terminated {
+            exit_code: self.exit_code.value,
+            signal: self.signal.value.filter(|signal| *signal != 0),
+            reason: self.reason.value.unwrap_or_default(),
+            started_at: self.started_at.value,
+            finished_at: self.finished_at.value,
+        }
+    }
+}

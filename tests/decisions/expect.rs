@@ -1,0 +1,146 @@
+//! Asks for decisions as the controller does, and asserts that nothing but the expected comes out.
+
+use std::time::Duration;
+
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::memory::Memory;
+use swaplet::decide::reason::Reason;
+use swaplet::decide::terminate::{Decision, decide};
+use swaplet::objects::pod::Pod;
+
+use crate::builder::PodBuilder;
+
+/// The default exit image of the tests.
+pub const EXIT: &str = "registry.example/swaplet/exit:v1";
+/// An image on the administrator's list (`registry.example/exit/*`).
+pub const LISTED: &str = "registry.example/exit/proxy:v2";
+/// An image that is not.
+pub const UNLISTED: &str = "registry.example/tenant/exit:v1";
+/// A digest.
+pub const DIGEST: &str = "sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc";
+
+/// The rules of the installation: a default and a list.
+pub fn rules() -> ExitImages {
+    rules_with(Some(EXIT), &["registry.example/exit/*"])
+}
+
+pub fn rules_with(default: Option<&str>, list: &[&str]) -> ExitImages {
+    let default = default.map(|image| image.parse().unwrap());
+    ExitImages::new(default, list.iter().map(|pattern| pattern.parse().unwrap()).collect())
+}
+
+/// One life of the controller, as far as decisions see it: what it remembers of one pod, and its time.
+pub struct Life {
+    pub memory: Memory,
+    pub rules: ExitImages,
+    pub now: Duration,
+}
+
+impl Life {
+    pub fn new() -> Self {
+        Self::under(rules())
+    }
+
+    pub fn under(rules: ExitImages) -> Self {
+        Self { memory: Memory::default(), rules, now: Duration::ZERO }
+    }
+
+    pub fn later(&mut self, seconds: u64) -> &mut Self {
+        self.now += Duration::from_secs(seconds);
+        self
+    }
+
+    /// Looks at a pod, and remembers a report as made.
+    pub fn sees(&mut self, pod: &PodBuilder) -> Decision {
+        self.sees_pod(&pod.read())
+    }
+
+    pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
+        self.memory.observe(pod, &self.rules, self.now);
+        let decision = decide(pod, &self.memory, &self.rules, self.now);
+        if let Some(report) = decision.report.as_ref().filter(|_| decision.swaps.is_empty()) {
+            assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);
+        }
+        decision
+    }
+
+    /// Looks at a pod, expects swaps and makes them: the pod afterwards.
+    pub fn swaps(&mut self, pod: &PodBuilder) -> PodBuilder {
+        self.swaps_as(pod, str::to_owned)
+    }
+
+    /// As [`swaps`](Self::swaps), on an API server that stores another image than the one that was written.
+    pub fn swaps_as(&mut self, pod: &PodBuilder, stored: impl Fn(&str) -> String) -> PodBuilder {
+        let decision = self.sees(pod);
+        assert_eq!(decision.reason, Reason::SidecarSwapped, "{decision:?}");
+        let read = pod.read();
+        let mut after = pod.clone();
+        for swap in &decision.swaps {
+            self.memory.swapped(&read.containers[swap.index], &stored(&swap.to), self.now);
+            after = after.but(&swap.container, |container| container.image(&stored(&swap.to)));
+        }
+        after
+    }
+
+    #[track_caller]
+    pub fn is_silent(&mut self, pod: &PodBuilder, reason: Reason) -> Decision {
+        let decision = self.sees(pod);
+        assert_eq!(decision.reason, reason, "{decision:?}");
+        assert_eq!((&decision.swaps, &decision.report), (&vec![], &None));
+        decision
+    }
+
+    /// Expects one report and no write; answers the note. The next look is silent.
+    #[track_caller]
+    pub fn tells(&mut self, pod: &PodBuilder, reason: Reason) -> String {
+        let decision = self.sees(pod);
+        assert_eq!(decision.swaps, vec![], "{decision:?}");
+        let report = decision.report.clone().unwrap_or_else(|| panic!("nothing is said: {decision:?}"));
+        assert_eq!(report.reason, reason, "{report:?}");
+        assert!(!report.note.contains("hunter2"), "a value of the environment is told: {}", report.note);
+        self.is_silent(pod, decision.reason);
+        report.note
+    }
+}
+
+/// What a new life decides about a pod.
+pub fn ask(pod: &PodBuilder) -> Decision {
+    Life::new().sees(pod)
+}
+
+/// Exactly these containers get the default exit image, in one patch; then neither this nor the next life writes again.
+#[track_caller]
+pub fn swaps(pod: &PodBuilder, expected: &[&str]) {
+    let expected: Vec<_> = expected.iter().map(|name| (*name, EXIT)).collect();
+    swaps_to(pod, &expected);
+}
+
+/// As [`swaps`], with the image of each.
+#[track_caller]
+pub fn swaps_to(pod: &PodBuilder, expected: &[(&str, &str)]) {
+    let decision = ask(pod);
+    let got: Vec<_> = decision.swaps.iter().map(|swap| (&*swap.container, &*swap.to)).collect();
+    assert_eq!(got, expected, "{decision:?}");
+    assert_eq!(decision.reason, Reason::SidecarSwapped);
+    assert_eq!(decision.report.as_ref().map(|report| report.reason), Some(Reason::SidecarSwapped));
+    assert!(decision.swaps.iter().all(|swap| *swap.from == *pod.image_of(&swap.container)));
+
+    let mut life = Life::new();
+    let after = life.swaps(pod);
+    life.is_silent(&after, Reason::SwapPending);
+    Life::new().is_silent(&after, Reason::SwapPending);
+}
+
+/// Nothing is written and nothing is said.
+#[track_caller]
+pub fn is_silent(pod: &PodBuilder, reason: Reason) {
+    let decision = Life::new().is_silent(pod, reason);
+    assert_eq!(decision.again, None);
+}
+
+/// One warning and no write; answers the note.
+#[track_caller]
+pub fn warns(pod: &PodBuilder, reason: Reason) -> String {
+    assert!(reason.is_warning());
+    Life::new().tells(pod, reason)
+}

@@ -1,0 +1,17 @@
+//! Tests of the decisions, as plain functions: a pod as the API server sends it goes in, what to write and to say comes out.
+//!
+//! Every test asserts silence as well as action: exactly the expected swaps and reports, and nothing on a second look.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+
+mod bad_input;
+mod builder;
+mod event_filter;
+mod evidence;
+mod expect;
+mod openkruise;
+mod properties;
+mod small_pods;
+
+mod writes;
+mod wrong_types;

@@ -1,0 +1,231 @@
+//! OpenKruise's unit cases of its SidecarTerminator, by name (ST-u: an ordinary node with the daemon; ST-v: a virtual node).
+//!
+//! OpenKruise decides by the node's labels between its daemon and an image swap; swaplet swaps on every node. So where
+//! OpenKruise creates a ContainerRecreateRequest or changes the phase, swaplet swaps exactly those containers.
+
+use swaplet::decide::reason::Reason;
+use swaplet::decide::roles;
+use swaplet::objects::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
+
+use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
+use crate::expect::{EXIT, LISTED, is_silent, swaps, swaps_to};
+
+/// OpenKruise's sidecar of both groups of cases: marked by both variables.
+fn both_marks(name: &str) -> ContainerBuilder {
+    sidecar(name).env(WITH_IMAGE, LISTED)
+}
+
+fn two_and_two(mains: [ContainerBuilder; 2], sidecars: [ContainerBuilder; 2]) -> PodBuilder {
+    mains.into_iter().chain(sidecars).fold(pod("OnFailure"), PodBuilder::with)
+}
+
+fn mains_ok() -> [ContainerBuilder; 2] {
+    [main_container("main-1").ended(0), main_container("main-2").ended(0)]
+}
+
+#[test]
+fn st_u1_never_mains_not_complete() {
+    let pod = pod("Never").with(main_container("main").uncompleted()).with(sidecar("sidecar").running());
+    is_silent(&pod, Reason::MainsRunning);
+}
+
+// A swap instead of a CRR, as in all cases of this group that act.
+#[test]
+fn st_u2_never_main_failed_sidecar_running() {
+    swaps(&pod("Never").with(main_container("main").ended(137)).with(sidecar("sidecar").running()), &["sidecar"]);
+}
+
+#[test]
+fn st_u3_never_main_failed_sidecar_failed() {
+    let pod = pod("Never").with(main_container("main").ended(137)).with(sidecar("sidecar").ended(137));
+    is_silent(&pod.clone().phase("Failed"), Reason::PodFinished);
+    is_silent(&pod, Reason::SidecarsEnded);
+}
+
+#[test]
+fn st_u4_never_main_ok_sidecar_running() {
+    swaps(&pod("Never").with(main_container("main").ended(0)).with(sidecar("sidecar").running()), &["sidecar"]);
+}
+
+#[test]
+fn st_u5_on_failure_main_not_complete_sidecar_running() {
+    let pod = pod("OnFailure").with(main_container("main").uncompleted()).with(sidecar("sidecar").running());
+    is_silent(&pod, Reason::MainsRunning);
+}
+
+#[test]
+fn st_u6_on_failure_main_failed_sidecar_succeeded() {
+    let pod = pod("OnFailure").with(main_container("main").ended(137)).with(sidecar("sidecar").ended(0));
+    is_silent(&pod, Reason::MainsRunning);
+}
+
+#[test]
+fn st_u7_on_failure_main_ok_sidecar_ok() {
+    let pod = pod("OnFailure").with(main_container("main").ended(0)).with(sidecar("sidecar").ended(0));
+    is_silent(&pod.clone().phase("Succeeded"), Reason::PodFinished);
+    is_silent(&pod, Reason::SidecarsEnded);
+}
+
+#[test]
+fn st_u8_on_failure_two_mains_ok_two_sidecars_uncompleted() {
+    let sidecars = [sidecar("sidecar-1").uncompleted(), sidecar("sidecar-2").uncompleted()];
+    swaps(&two_and_two(mains_ok(), sidecars), &["sidecar-1", "sidecar-2"]);
+}
+
+#[test]
+fn st_u9_on_failure_two_mains_ok_two_sidecars_running() {
+    let sidecars = [sidecar("sidecar-1").running(), sidecar("sidecar-2").running()];
+    swaps(&two_and_two(mains_ok(), sidecars), &["sidecar-1", "sidecar-2"]);
+}
+
+#[test]
+fn st_u10_on_failure_two_mains_ok_one_sidecar_completed() {
+    let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").uncompleted()];
+    swaps(&two_and_two(mains_ok(), sidecars), &["sidecar-2"]);
+}
+
+#[test]
+fn st_u11_on_failure_one_of_two_mains_uncompleted() {
+    let mains = [main_container("main-1").ended(0), main_container("main-2").uncompleted()];
+    let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").uncompleted()];
+    is_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
+}
+
+// OpenKruise kills the two normal ones first and the third through the phase; the swap makes every exit code 0, so all three go in one patch.
+#[test]
+fn st_u12_on_failure_three_sidecars_one_ignores_the_exit_code() {
+    let sidecars = [sidecar("sidecar-1").uncompleted(), sidecar("sidecar-2").uncompleted()];
+    let third = sidecar("sidecar-3").env(IGNORE_EXIT_CODE, "true").uncompleted();
+    swaps(&two_and_two(mains_ok(), sidecars).with(third), &["sidecar-1", "sidecar-2", "sidecar-3"]);
+}
+
+// OpenKruise sets the phase and creates a CRR; here the last one is swapped like any other.
+#[test]
+fn st_u13_on_failure_two_sidecars_completed_the_ignoring_one_not() {
+    let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").ended(0)];
+    let third = sidecar("sidecar-3").env(IGNORE_EXIT_CODE, "true").uncompleted();
+    swaps(&two_and_two(mains_ok(), sidecars).with(third), &["sidecar-3"]);
+}
+
+#[test]
+fn st_v1_never_mains_uncompleted() {
+    let pod = pod("Never").with(main_container("main").uncompleted()).with(both_marks("sidecar").uncompleted());
+    is_silent(&pod, Reason::MainsRunning);
+}
+
+#[test]
+fn st_v2_never_main_failed_marked_by_image_only() {
+    let pod = pod("Never").with(main_container("main").ended(137)).with(sidecar_with_image("sidecar", LISTED).uncompleted());
+    swaps_to(&pod, &[("sidecar", LISTED)]);
+}
+
+#[test]
+fn st_v3_never_main_ok() {
+    let pod = pod("Never").with(main_container("main").ended(0)).with(both_marks("sidecar").uncompleted());
+    swaps_to(&pod, &[("sidecar", LISTED)]);
+}
+
+#[test]
+fn st_v4_on_failure_mains_uncompleted() {
+    let pod = pod("OnFailure").with(main_container("main").uncompleted()).with(both_marks("sidecar").uncompleted());
+    is_silent(&pod, Reason::MainsRunning);
+}
+
+#[test]
+fn st_v5_on_failure_main_failed() {
+    let pod = pod("OnFailure").with(main_container("main").ended(137)).with(both_marks("sidecar").uncompleted());
+    is_silent(&pod, Reason::MainsRunning);
+}
+
+#[test]
+fn st_v6_on_failure_main_ok() {
+    let pod = pod("OnFailure").with(main_container("main").ended(0)).with(both_marks("sidecar").uncompleted());
+    swaps_to(&pod, &[("sidecar", LISTED)]);
+}
+
+#[test]
+fn st_v7_on_failure_two_mains_ok_two_sidecars() {
+    let sidecars = [both_marks("sidecar-1").uncompleted(), both_marks("sidecar-2").uncompleted()];
+    swaps_to(&two_and_two(mains_ok(), sidecars), &[("sidecar-1", LISTED), ("sidecar-2", LISTED)]);
+}
+
+#[test]
+fn st_v8_on_failure_two_mains_ok_one_sidecar_completed() {
+    let sidecars = [both_marks("sidecar-1").ended(0), both_marks("sidecar-2").uncompleted()];
+    swaps_to(&two_and_two(mains_ok(), sidecars), &[("sidecar-2", LISTED)]);
+}
+
+#[test]
+fn st_v9_on_failure_one_of_two_mains_uncompleted() {
+    let mains = [main_container("main-1").ended(0), main_container("main-2").uncompleted()];
+    let sidecars = [both_marks("sidecar-1").ended(0), both_marks("sidecar-2").uncompleted()];
+    is_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
+}
+
+// OpenKruise does nothing, silently (B-8); swaplet has a default exit image for the plain mark.
+#[test]
+fn the_plain_mark_on_a_virtual_node_gets_the_default_exit_image() {
+    let pod = pod("Never").with(main_container("main").ended(0)).with(sidecar("sidecar").running()).set("/spec/nodeName", "virtual-node");
+    swaps(&pod, &["sidecar"]);
+}
+
+// OpenKruise does nothing, silently (B-8).
+#[test]
+fn the_image_mark_alone_acts_on_an_ordinary_node() {
+    let pod = pod("OnFailure").with(main_container("main").ended(0)).with(sidecar_with_image("sidecar", LISTED).running());
+    swaps_to(&pod, &[("sidecar", LISTED)]);
+}
+
+#[test]
+fn interesting_pod_1_never_main_exit_127_sidecar_running() {
+    swaps(&pod("Never").with(main_container("main").ended(127)).with(sidecar("normal-sidecar1").running()), &["normal-sidecar1"]);
+}
+
+// The phase is empty in OpenKruise's cases 2 and 3.
+#[test]
+fn interesting_pod_2_on_failure_main_ok_normal_ended_ignoring_one_running() {
+    let pod = pod("OnFailure")
+        .phase("")
+        .with(main_container("main").ended(0))
+        .with(sidecar("normal-sidecar1").ended(0))
+        .with(sidecar("ignore-sidecar1").env(IGNORE_EXIT_CODE, "true").running());
+    swaps(&pod, &["ignore-sidecar1"]);
+}
+
+// The image of OpenKruise's case is not on the list, so the default is used, and the event says so.
+#[test]
+fn interesting_pod_3_on_failure_main_ok_normal_ended_image_sidecar_running() {
+    let pod = pod("OnFailure")
+        .phase("")
+        .with(main_container("main").ended(0))
+        .with(sidecar("normal-sidecar1").ended(0))
+        .with(sidecar_with_image("inplace-update-sidecar1", "inplace-update/image").running());
+    swaps(&pod, &["inplace-update-sidecar1"]);
+    let report = crate::expect::ask(&pod).report.unwrap();
+    assert!(report.note.contains("inplace-update/image, which is not on the list of --exit-images"), "{}", report.note);
+}
+
+/// OpenKruise's two cases differ in the node and use `true` as the image.
+fn names_case(first: &str) -> PodBuilder {
+    pod("Never")
+        .with(main_container("main").running())
+        .with(sidecar(first).env(WITH_IMAGE, "true").running())
+        .with(sidecar("ignore-sidecar1").env(IGNORE_EXIT_CODE, "true").running())
+}
+
+// One group instead of three: a sidecar is a sidecar on every node.
+#[test]
+fn get_sidecar_container_names_1_ordinary_node() {
+    let pod = names_case("normal-sidecar1").read();
+    let names: Vec<_> = roles::sidecars(&pod).map(|container| &*container.name).collect();
+    assert_eq!(names, ["normal-sidecar1", "ignore-sidecar1"]);
+    assert!(pod.containers[2].mark.ignore_exit_code);
+    assert_eq!(roles::mains(&pod).map(|container| &*container.name).collect::<Vec<_>>(), ["main"]);
+}
+
+// On virtual nodes OpenKruise drops the plain and ignoring ones from every group; here they are ended too.
+#[test]
+fn get_sidecar_container_names_2_virtual_node() {
+    let pod = names_case("vk-sidecar1").set("/spec/nodeName", "virtual-node").but("main", |main| main.ended(0));
+    swaps_to(&pod, &[("vk-sidecar1", EXIT), ("ignore-sidecar1", EXIT)]);
+}

@@ -1,0 +1,306 @@
+//! What holds for every pod, generated: the invariants I1, I2, I6, I9 and I10 of `terminate`.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use swaplet::decide::evidence::exit_image_shown;
+use swaplet::decide::reason::Reason;
+use swaplet::decide::roles::{self, Mains};
+use swaplet::decide::terminate::Decision;
+use swaplet::objects::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
+use swaplet::objects::pod::{Pod, RestartPolicy};
+use swaplet::objects::wire::PodWire;
+
+use crate::builder::read;
+use crate::expect::{DIGEST, EXIT, LISTED, Life, UNLISTED, rules};
+
+fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    prop::sample::select(values).prop_map(Value::from)
+}
+
+fn image() -> impl Strategy<Value = Value> {
+    let with_digest = [EXIT, LISTED].map(|image| format!("{image}@{DIGEST}"));
+    prop_oneof![
+        4 => one_of(&["registry.example/app/a:v1", "docker.io/library/b", "c", UNLISTED]),
+        2 => one_of(&[EXIT, LISTED, "", "Not An Image", DIGEST]),
+        1 => prop::sample::select(with_digest.to_vec()).prop_map(Value::from),
+        1 => any::<String>().prop_map(Value::from),
+    ]
+}
+
+/// Any JSON, three deep.
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key(), inner), 0..5).prop_map(|entries| entries.into_iter().collect()),
+        ]
+    })
+}
+
+/// Names of fields that are read, so that arbitrary JSON comes upon them.
+fn key() -> impl Strategy<Value = String> {
+    let known: &[&str] = &[
+        "metadata",
+        "name",
+        "namespace",
+        "uid",
+        "deletionTimestamp",
+        "spec",
+        "restartPolicy",
+        "containers",
+        "image",
+        "env",
+        "value",
+        "valueFrom",
+        "status",
+        "phase",
+        "containerStatuses",
+        "state",
+        "lastState",
+        "terminated",
+        "running",
+        "waiting",
+        "exitCode",
+        "startedAt",
+        "reason",
+        "restartCount",
+        "containerID",
+        "terminationGracePeriodSeconds",
+    ];
+    prop_oneof![8 => prop::sample::select(known).prop_map(str::to_owned), 1 => "[a-z]{0,6}"]
+}
+
+fn env() -> impl Strategy<Value = Value> {
+    let name = one_of(&[WHEN_JOB_EXIT, WHEN_JOB_EXIT, WITH_IMAGE, IGNORE_EXIT_CODE, "OTHER"]);
+    let value = prop_oneof![5 => one_of(&["true", "TRUE", "false", "", "yes"]), 4 => image(), 1 => anything()];
+    let entry = prop_oneof![
+        9 => (name, value).prop_map(|(name, value)| json!({"name": name, "value": value})),
+        1 => Just(json!({"name": WHEN_JOB_EXIT, "valueFrom": {"fieldRef": {}}})),
+    ];
+    prop::collection::vec(entry, 0..3).prop_map(Value::from)
+}
+
+fn state() -> impl Strategy<Value = Value> {
+    let time = || one_of(&["2025-01-01T00:00:00Z", "2025-01-01T00:05:00Z", "soon"]);
+    let reason = one_of(&["ImagePullBackOff", "ErrImagePull", "CrashLoopBackOff", "ContainerCreating", ""]);
+    prop_oneof![
+        4 => (-1..3_i64).prop_map(|code| json!({"terminated": {"exitCode": code}})),
+        2 => time().prop_map(|time| json!({"running": {"startedAt": time}})),
+        2 => (reason, image()).prop_map(|(reason, message)| json!({"waiting": {"reason": reason, "message": message}})),
+        1 => Just(json!({"running": {}, "terminated": {"exitCode": 0}})),
+        1 => Just(json!({})),
+        1 => anything(),
+    ]
+}
+
+fn container(name: &'static str) -> impl Strategy<Value = (Value, Option<Value>)> {
+    let policy = prop::option::weighted(0.1, one_of(&["Always", "OnFailure", "Never", "Later"]));
+    let spec = (image(), env(), policy).prop_map(move |(image, env, policy)| {
+        let mut spec = json!({"name": name, "image": image, "env": env});
+        policy.into_iter().for_each(|policy| spec["restartPolicy"] = policy);
+        spec
+    });
+    let status = (image(), state(), prop::option::of(state()), 0..3_i64).prop_map(move |(image, state, last, restarts)| {
+        json!({"name": name, "image": image, "state": state, "lastState": last, "restartCount": restarts, "containerID": "constant"})
+    });
+    (spec, prop::option::weighted(0.9, status))
+}
+
+/// Pods that are mostly well-formed, with up to four containers and their statuses in any order.
+fn pods() -> impl Strategy<Value = Value> {
+    let containers =
+        (0..5_usize).prop_flat_map(|count| ["a", "b", "c", "d"][..count.min(4)].iter().map(|name| container(name)).collect::<Vec<_>>());
+    let policy = prop_oneof![8 => one_of(&["Never", "OnFailure"]), 1 => one_of(&["Always", "Later", ""])];
+    let phase = prop_oneof![8 => one_of(&["Running", "Pending"]), 2 => one_of(&["Succeeded", "Failed", "Unknown", ""])];
+    let grace = prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), Just(json!(0))];
+    (containers, policy, phase, grace, prop::bool::weighted(0.05), any::<bool>()).prop_map(
+        |(containers, policy, phase, grace, deleting, reversed)| {
+            let (specs, statuses): (Vec<_>, Vec<_>) = containers.into_iter().unzip();
+            let mut statuses: Vec<_> = statuses.into_iter().flatten().collect();
+            if reversed {
+                statuses.reverse();
+            }
+            json!({
+                "metadata": {"namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": deleting.then_some("2025-01-01T00:00:00Z")},
+                "spec": {"restartPolicy": policy, "containers": specs, "terminationGracePeriodSeconds": grace},
+                "status": {"phase": phase, "containerStatuses": statuses},
+            })
+        },
+    )
+}
+
+/// A pod in which one field has been replaced by anything.
+fn damaged_pods() -> impl Strategy<Value = Value> {
+    let places: &[&str] = &[
+        "/metadata/deletionTimestamp",
+        "/spec",
+        "/spec/containers",
+        "/spec/containers/0",
+        "/spec/containers/0/env",
+        "/spec/containers/1",
+        "/spec/containers/0/env/0",
+        "/spec/containers/1/name",
+        "/status",
+        "/status/containerStatuses",
+        "/status/containerStatuses/0",
+        "/status/containerStatuses/0/name",
+        "/status/containerStatuses/1/state",
+        "/spec/restartPolicy",
+        "/status/phase",
+    ];
+    (pods(), prop::sample::select(places), anything()).prop_map(|(mut pod, place, value)| {
+        pod.pointer_mut(place).into_iter().for_each(|field| *field = value.clone());
+        pod
+    })
+}
+
+fn any_pod() -> impl Strategy<Value = Value> {
+    prop_oneof![3 => pods(), 1 => damaged_pods()]
+}
+
+fn look(pod: &Pod) -> Decision {
+    Life::new().sees_pod(pod)
+}
+
+fn with_swaps_applied(pod: &Pod, decision: &Decision) -> Pod {
+    let mut after = pod.clone();
+    decision.swaps.iter().for_each(|swap| after.containers[swap.index].image = swap.to.clone());
+    after
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_json_object_decodes(fields in prop::collection::vec((key(), anything()), 0..6)) {
+        let object: Value = fields.into_iter().collect();
+        let from_value = serde_json::from_value::<PodWire>(object.clone());
+        prop_assert!(from_value.is_ok(), "{:?}", from_value.err());
+        let from_text = serde_json::from_str::<PodWire>(&object.to_string()).expect("text decodes as the value does");
+        let pod = read(object);
+        prop_assert_eq!(from_text.read(), pod.clone());
+        pod.iter().for_each(|pod| drop(look(pod)));
+    }
+
+    #[test]
+    fn a_decision_depends_on_nothing_but_its_arguments(json in any_pod()) {
+        let pod = read(json).unwrap();
+        prop_assert_eq!(look(&pod), look(&pod));
+    }
+
+    /// I1, I2: what is written, is written to marked containers that have not ended, beside mains that are all done.
+    #[test]
+    fn only_marked_containers_beside_finished_mains_are_swapped(json in any_pod()) {
+        let pod = read(json).unwrap();
+        let decision = look(&pod);
+        for swap in &decision.swaps {
+            let container = &pod.containers[swap.index];
+            prop_assert!(container.mark.is_sidecar());
+            prop_assert!(container.end().is_none());
+            prop_assert_eq!(roles::mains_state(&pod), Mains::Done);
+            prop_assert!(roles::mains(&pod).next().is_some());
+        }
+        for main in roles::mains(&pod).filter(|_| !decision.swaps.is_empty()) {
+            let end = main.end().expect("it has ended");
+            prop_assert!(*main.effective_policy(&pod) == RestartPolicy::Never || end.exit_code == Some(0));
+        }
+    }
+
+    /// I4, I6, I9: each swap starts from the image that was read, and ends at one that the administrator allows.
+    #[test]
+    fn swaps_start_from_what_was_read_and_end_at_what_is_listed(json in any_pod()) {
+        let pod = read(json).unwrap();
+        let swaps = look(&pod).swaps;
+        prop_assert!(swaps.windows(2).all(|pair| pair[0].index < pair[1].index), "in order, and each container once");
+        for swap in &swaps {
+            prop_assert_eq!((&swap.container, &swap.from), (&pod.containers[swap.index].name, &pod.containers[swap.index].image));
+            prop_assert!(rules().contains(&swap.to));
+            let asked = pod.containers[swap.index].mark.with_image.as_deref();
+            prop_assert!(*swap.to == *EXIT || asked == Some(&*swap.to));
+            prop_assert_ne!(&swap.from, &swap.to);
+            prop_assert_ne!(exit_image_shown(&swap.from, &swap.to), Some(true));
+        }
+    }
+
+    /// I6, I11.
+    #[test]
+    fn after_the_swap_nothing_is_written_in_this_life_or_the_next(json in any_pod(), seconds in 0..400_u64) {
+        let pod = read(json).unwrap();
+        let mut life = Life::new();
+        let decision = life.sees_pod(&pod);
+        for swap in &decision.swaps {
+            life.memory.swapped(&pod.containers[swap.index], &swap.to, life.now);
+        }
+        let after = with_swaps_applied(&pod, &decision);
+        prop_assert_eq!(life.later(seconds).sees_pod(&after).swaps, vec![]);
+        let again = life.sees_pod(&after);
+        prop_assert!(again.swaps.is_empty());
+        prop_assert_eq!(look(&after).swaps, vec![]);
+    }
+
+    /// Each thing is told once: without a change of the pod, reports come to an end, however time goes on.
+    #[test]
+    fn reports_come_to_an_end(json in any_pod()) {
+        let pod = read(json).unwrap();
+        let mut life = Life::new();
+        let decision = life.sees_pod(&pod);
+        for swap in &decision.swaps {
+            life.memory.swapped(&pod.containers[swap.index], &swap.to, life.now);
+        }
+        let after = with_swaps_applied(&pod, &decision);
+        life.later(1 << 40);
+        let told = (0..8).filter(|_| life.sees_pod(&after).report.is_some()).count();
+        prop_assert!(told <= after.containers.len() + 1, "{}", told);
+        prop_assert_eq!(life.later(1000).sees_pod(&after).report, None);
+    }
+
+    /// I10.
+    #[test]
+    fn finished_deleting_and_always_pods_are_silent(json in any_pod(), which in 0..4_usize) {
+        let mut json = json;
+        let (place, value): (&str, &str) = [
+            ("/metadata/deletionTimestamp", "2025-01-01T00:00:00Z"),
+            ("/status/phase", "Succeeded"),
+            ("/status/phase", "Failed"),
+            ("/spec/restartPolicy", "Always"),
+        ][which];
+        let intact = json.pointer_mut(place).map(|field| *field = value.into()).is_some();
+        let decision = look(&read(json).unwrap());
+        prop_assume!(intact);
+        prop_assert_eq!((decision.swaps, decision.report, decision.again), (vec![], None, None));
+    }
+
+    #[test]
+    fn unmarked_pods_are_silent(json in pods()) {
+        let mut json = json;
+        for container in json["spec"]["containers"].as_array_mut().unwrap() {
+            container["env"] = json!([{"name": "OTHER", "value": "true"}]);
+        }
+        let decision = look(&read(json).unwrap());
+        prop_assert_eq!((decision.swaps, decision.report, decision.again), (vec![], None, None));
+        let quiet = [Reason::NoSidecar, Reason::PodDeleting, Reason::PodFinished, Reason::RestartPolicyAlways];
+        prop_assert!(quiet.contains(&decision.reason), "{:?}", decision.reason);
+    }
+
+    /// A time to look again lies ahead; otherwise the caller would spin.
+    #[test]
+    fn the_time_to_look_again_lies_ahead(json in any_pod(), seconds in 0..400_u64) {
+        let pod = read(json).unwrap();
+        let mut life = Life::new();
+        life.sees_pod(&pod);
+        let again = life.later(seconds).sees_pod(&pod).again;
+        prop_assert!(again.is_none_or(|again| again > life.now), "{:?}", again);
+    }
+}
