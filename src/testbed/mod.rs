@@ -17,6 +17,7 @@
 
 pub mod apiserver;
 pub mod clock;
+pub mod virtual_node;
 
 pub use apiserver::ApiServer;
 pub use clock::Clock;

@@ -1,0 +1,17 @@
+//! A node that runs nothing: it plays how kubelets and virtual nodes treat pods, above all how they react to a changed image.
+//!
+//! A pod on the node is a state machine without I/O ([`kubelet`], [`provider`]); [`behaviour`] is what its containers do, [`images`]
+//! what the node can get.
+
+pub mod action;
+pub mod behaviour;
+pub mod images;
+pub mod kubelet;
+pub mod life;
+pub mod pod;
+pub mod trace;
+
+pub use behaviour::Behaviour;
+pub use images::{ImageOptions, Images};
+pub use kubelet::{Kubelet, KubeletOptions, KubeletVersion};
+pub use trace::{Seen, Trace};
