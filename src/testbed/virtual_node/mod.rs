@@ -9,9 +9,11 @@ pub mod images;
 pub mod kubelet;
 pub mod life;
 pub mod pod;
+pub mod provider;
 pub mod trace;
 
 pub use behaviour::Behaviour;
 pub use images::{ImageOptions, Images};
 pub use kubelet::{Kubelet, KubeletOptions, KubeletVersion};
+pub use provider::{Gap, OnUpdate, ProviderOptions, StatusMode, VirtualKubelet};
 pub use trace::{Seen, Trace};

@@ -24,6 +24,8 @@ use std::collections::VecDeque;
 use jiff::Timestamp;
 use serde_json::Value;
 
+pub(super) use status::time;
+
 pub use options::{KubeletOptions, KubeletVersion};
 
 use super::action::{Action, PodEvent};
@@ -295,7 +297,7 @@ impl Kubelet {
 }
 
 /// The first tick of a clock with this period after a time.
-fn next_tick(at: Timestamp, period: std::time::Duration) -> Timestamp {
+pub(super) fn next_tick(at: Timestamp, period: std::time::Duration) -> Timestamp {
     let period = i128::try_from(period.as_nanos().max(1)).unwrap_or(i128::MAX);
     let nanos = at.as_nanosecond();
     Timestamp::from_nanosecond(nanos - nanos.rem_euclid(period) + period).unwrap_or(Timestamp::MAX)

@@ -91,11 +91,11 @@ fn row_24_an_alias_leaves_crash_loop_back_off() {
     let mut world = World::new(staying("Always", "run=100ms exit=1,1,1,0 term=143"));
     world.run(28.0);
     assert!(world.state("side").contains("CrashLoopBackOff"), "{}", world.state("side"));
-    let starts = world.events.iter().filter(|event| event.starts_with("Started container side")).count();
+    let starts = world.events.iter().filter(|event| event.ends_with("Started container side")).count();
     let digest = digest_of(&ImageReference::parse("work:1").unwrap());
     world.swap(1, &format!("work:1@{digest}"));
     world.run(2.5);
-    assert_eq!(world.events.iter().filter(|event| event.starts_with("Started container side")).count(), starts + 1);
+    assert_eq!(world.events.iter().filter(|event| event.ends_with("Started container side")).count(), starts + 1);
 }
 
 #[test]
