@@ -1,1 +1,81 @@
 //! The command line, through the real binary.
+
+#![allow(clippy::unwrap_used, reason = "a step of a test that fails is a panic")]
+
+use std::process::{Command, Output, Stdio};
+
+use clap::CommandFactory;
+use serde_json::Value;
+
+fn swaplet(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_swaplet")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn the_definition_of_the_command_line_is_sound() {
+    swaplet::cli::Cli::command().debug_assert();
+}
+
+#[test]
+fn every_subcommand_explains_itself() {
+    fn visit(command: &clap::Command, path: &str) {
+        for sub in command.get_subcommands() {
+            let path = format!("{path} {}", sub.get_name());
+            assert!(sub.get_about().is_some(), "{path} says nothing about itself");
+            assert!(sub.get_arguments().all(|argument| argument.get_help().is_some()), "{path} has an argument without help");
+            visit(sub, &path);
+        }
+    }
+    visit(&swaplet::cli::Cli::command(), "swaplet");
+}
+
+#[test]
+fn pushing_teaches_with_examples() {
+    for kind in ["exit-image", "park-image"] {
+        let help = text(&swaplet(&[kind, "push", "--help"]).stdout);
+        assert!(help.contains("Examples:") && help.contains(&format!("swaplet {kind} push registry.example/")), "{help}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
+    for (args, words) in [
+        (&["exit-image", "push"][..], "<REF>"),
+        (&["exit-image", "push", "Bad Reference"], "white space"),
+        (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
+        (&["exit-image", "list", "-o", "yaml"], "wide"),
+    ] {
+        let ran = swaplet(args);
+        assert_eq!(ran.status.code(), Some(2));
+        assert!(ran.stdout.is_empty());
+        assert!(text(&ran.stderr).contains(words), "{}", text(&ran.stderr));
+    }
+}
+
+#[test]
+fn the_paths_are_listed_in_three_forms() {
+    let names = text(&swaplet(&["exit-image", "list"]).stdout);
+    assert!(names.lines().any(|line| line == "/bin/sh"));
+    let wide = text(&swaplet(&["exit-image", "list", "-o", "wide"]).stdout);
+    assert!(wide.starts_with("PATH ") && wide.lines().count() == names.lines().count() + 1);
+    let json: Value = serde_json::from_slice(&swaplet(&["exit-image", "list", "-o", "json"]).stdout).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), names.lines().count());
+    assert!(json[0]["path"].is_string() && json[0]["source"].is_string());
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["exit-image", "list"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+}

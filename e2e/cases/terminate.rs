@@ -82,7 +82,8 @@ async fn a_failed_main_under_never_ends_the_pod_as_failed() {
 async fn the_sidecar_lives_through_the_retries_of_its_main() {
     let world = World::new("retries").await;
     let _controller = Controller::start(&world).await;
-    let mut main = container(&world, "main", "test -e /state/2 && exit 0; test -e /state/1 && touch /state/2; touch /state/1; sleep 1; exit 1");
+    let mut main =
+        container(&world, "main", "test -e /state/2 && exit 0; test -e /state/1 && touch /state/2; touch /state/1; sleep 1; exit 1");
     let mut log = sidecar(&world, "log", EXITS_143);
     // The sidecar tells of its life: a second start would leave a second mark.
     log["args"] = json!([format!("test -e /state/log && touch /state/log-again; touch /state/log; {EXITS_143}")]);

@@ -144,7 +144,13 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
 async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     ROLE.get_or_init(install_role).await;
     let metadata = json!({"name": "swaplet", "namespace": namespace});
-    create(client, namespace, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}), serde_json::from_value::<ServiceAccount>).await;
+    create(
+        client,
+        namespace,
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}),
+        serde_json::from_value::<ServiceAccount>,
+    )
+    .await;
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "swaplet"},
@@ -166,7 +172,11 @@ async fn install_role() {
 
 async fn create<K, E: Debug>(client: &Client, namespace: &str, object: serde_json::Value, read: impl Fn(serde_json::Value) -> Result<K, E>)
 where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()> + Clone + Debug + serde::Serialize + serde::de::DeserializeOwned,
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + serde::Serialize
+        + serde::de::DeserializeOwned,
 {
     Api::<K>::namespaced(client.clone(), namespace).create(&PostParams::default(), &read(object).unwrap()).await.unwrap();
 }

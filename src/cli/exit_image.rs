@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::image_push::PushArgs;
+use super::exit_push::ExitPushArgs;
+use super::image_export::ExportArgs;
 use super::print;
 use crate::image::Kind;
 use crate::image::exit::{StandardPath, standard_paths};
 
-/// Push the exit image to a registry, or list the paths that it has
+/// Push or export the exit image, or list the paths that it has
 ///
 /// The exit image ends a sidecar: it holds one static program that exits 0 at once, at every path where a sidecar's command may point.
 #[derive(Debug, Args)]
@@ -24,10 +25,15 @@ pub(super) struct ExitImage {
 enum Command {
     /// Build the exit image and push it to a registry
     ///
-    /// Nothing is needed but the registry: no Docker, no other image. The result is an image index for amd64 and arm64; the same release of swaplet always pushes the same digest. The platforms are also kept
+    /// Nothing is needed but the registry: no Docker, no other image. The result is an image index for amd64 and arm64; the same release of swaplet always pushes the same digest for the same paths. The platforms are also kept
     /// under TAG-amd64 and TAG-arm64.
     #[command(after_help = PUSH_EXAMPLES)]
-    Push(PushArgs),
+    Push(ExitPushArgs),
+    /// Write the exit image to a file or a folder, for machines that reach no registry
+    ///
+    /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and `crane` read.
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(ExportArgs),
     /// List the paths at which the exit image has its program
     #[command(after_help = LIST_EXAMPLES)]
     List(ListArgs),
@@ -41,8 +47,21 @@ Examples:
   # See the digest first; nothing is sent
   swaplet exit-image push registry.example/swaplet/exit:v1 --dry-run
 
+  # Sidecars that `swaplet check` calls NeedsImage: one image with the paths that they need besides
+  swaplet exit-image push registry.example/swaplet/exit:batch --for manifests/ --dry-run
+  swaplet exit-image push registry.example/swaplet/exit:batch --for manifests/
+
   # A registry without TLS in your network (loopback addresses need no flag)
   swaplet exit-image push registry.internal:5000/swaplet/exit:v1 --plain-http registry.internal:5000";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  # One file, to be carried to a node or a registry elsewhere
+  swaplet exit-image export registry.example/swaplet/exit:v1 exit.tar
+  ctr --namespace k8s.io images import exit.tar
+
+  # A folder
+  swaplet exit-image export registry.example/swaplet/exit:v1 exit-image/";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -69,7 +88,8 @@ enum Output {
 impl ExitImage {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Push(args) => args.run(Kind::Exit).await,
+            Command::Push(args) => args.run().await,
+            Command::Export(args) => args.run(Kind::Exit),
             Command::List(args) => {
                 print(&list(standard_paths(), args.output))?;
                 Ok(ExitCode::SUCCESS)

@@ -1,8 +1,12 @@
 //! The command line: one file per subcommand.
 
+mod check;
 mod client;
 mod exit_image;
+mod exit_push;
+mod image_export;
 mod image_push;
+mod manifests;
 mod park_image;
 mod run;
 
@@ -25,6 +29,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Check(check::CheckArgs),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
 }
@@ -40,6 +45,7 @@ impl Cli {
         runtime.block_on(async {
             match self.command {
                 Command::Run(args) => args.run().await,
+                Command::Check(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
             }

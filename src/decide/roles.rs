@@ -55,9 +55,11 @@ pub fn mains_succeeded(pod: &Pod) -> bool {
     mains(pod).all(|main| main.end().is_some_and(|end| end.exit_code == Some(0)))
 }
 
+/// A rule of the container's own may start it again after a failure, also under `Never`.
 fn is_done(pod: &Pod, main: &Container) -> bool {
     main.end().is_some_and(|end| match main.effective_policy(pod) {
-        RestartPolicy::Never => true,
+        RestartPolicy::Never if !main.has_restart_rules => true,
+        RestartPolicy::Never => end.exit_code == Some(0),
         RestartPolicy::OnFailure => end.exit_code == Some(0),
         RestartPolicy::Always | RestartPolicy::Unknown(_) => false,
     })

@@ -51,7 +51,8 @@ impl Blob {
         Self::new(media_type, value.to_string().into_bytes())
     }
 
-    fn descriptor(&self) -> Value {
+    /// The descriptor of the bytes, as manifests and indexes hold it.
+    pub(crate) fn descriptor(&self) -> Value {
         json!({"mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len()})
     }
 }
@@ -125,6 +126,17 @@ pub fn build<S: AsRef<str>>(kind: Kind, paths: impl IntoIterator<Item = S>) -> R
 /// None in practice: a test holds the standard paths to what an image can hold.
 pub fn build_standard(kind: Kind) -> Result<BuiltImage, LayerError> {
     build(kind, kind.standard_paths())
+}
+
+/// Builds a derived exit image: the standard paths and `more`. A standard path gives way where one of `more` needs it to be a directory, or is
+/// a directory of it: what was asked for comes first.
+///
+/// # Errors
+/// [`LayerError`] if a path of `more` cannot be in an image.
+pub fn build_derived<S: AsRef<str>>(more: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
+    let more = PathSet::new(more)?;
+    let standard = Kind::Exit.standard_paths().into_iter().filter(|path| !more.conflicts_with(path));
+    build(Kind::Exit, standard.chain(more.iter()))
 }
 
 /// `sha256:` and the hexadecimal digest of these bytes.
@@ -270,6 +282,15 @@ mod tests {
     #[test]
     fn the_park_image_has_no_links() {
         assert!(build_standard(Kind::Park).unwrap().paths.is_empty());
+    }
+
+    #[test]
+    fn a_derived_image_has_what_was_asked_for_and_the_standard_paths_around_it() {
+        let derived = build_derived(["/opt/app/run", "/vault/agent", "/entrypoint/main", "/usr/bin"]).unwrap();
+        assert!(["/opt/app/run", "/entrypoint/main", "/usr/bin", "/bin/sh"].into_iter().all(|path| derived.paths.contains(path)));
+        assert!(["/entrypoint", "/usr/bin/env"].into_iter().all(|path| !derived.paths.contains(path)));
+        assert_eq!(build_derived(["/bin/sh"]).unwrap(), build_standard(Kind::Exit).unwrap());
+        assert!(build_derived(["relative"]).is_err());
     }
 
     #[test]

@@ -66,6 +66,12 @@ impl PathSet {
         self.0.contains(path)
     }
 
+    /// Whether this path is a directory of one in the set, or the other way round, so that they cannot be in one image.
+    #[must_use]
+    pub fn conflicts_with(&self, path: &str) -> bool {
+        self.iter().any(|other| is_below(path, other) || is_below(other, path))
+    }
+
     /// How many paths the set holds.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -159,7 +165,7 @@ fn in_tar(path: &str) -> &str {
 
 /// Everything that could differ between two machines or two runs is fixed here: time, owner and mode. 0755: the program must run as any
 /// user, and directories must be open to any user (OpenShift chooses one).
-fn header(kind: EntryType, size: u64) -> Header {
+pub(crate) fn header(kind: EntryType, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(0o755);

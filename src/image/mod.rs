@@ -1,12 +1,13 @@
 //! Image references, and the exit and park images: built, named and pushed without a container engine.
 //!
-//! [`reference`] and [`pattern`] are pure and used by decisions; [`exit`], [`layer`] and [`build`] make the bytes, the same for the same
-//! input; [`registry`], [`push`] and [`docker_config`] talk to registries.
+//! [`mod@reference`] and [`pattern`] are pure and used by decisions; [`exit`], [`exit_paths`], [`layer`], [`mod@build`] and [`export`] make
+//! bytes, the same for the same input; [`registry`], [`push`] and [`docker_config`] talk to registries.
 
 pub mod build;
 pub mod docker_config;
 pub mod exit;
 pub mod exit_paths;
+pub mod export;
 pub mod layer;
 pub mod pattern;
 pub mod push;

@@ -6,7 +6,7 @@ use super::build::{BuiltImage, LABEL, PlatformImage};
 use super::exit::Kind;
 use super::reference::{ImageReference, ReferenceError};
 use super::registry::Registry;
-use super::registry_error::RegistryError;
+use super::registry_error::{Problem, RegistryError};
 
 /// The longest tag that the distribution specification allows.
 const MAX_TAG: usize = 128;
@@ -200,8 +200,11 @@ async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manif
     let Some(digest) = manifest["config"]["digest"].as_str() else {
         return Ok(None);
     };
-    let config = registry.blob(reference, digest).await?.unwrap_or_default();
-    let config = parse(&config);
+    let config = match registry.blob(reference, digest).await {
+        Ok(config) => parse(&config.unwrap_or_default()),
+        Err(error) if error.problem() == Problem::TooLarge => return Ok(None),
+        Err(error) => return Err(error),
+    };
     Ok(config["config"]["Labels"][LABEL].as_str().and_then(Kind::from_label))
 }
 
@@ -225,6 +228,12 @@ mod tests {
         let other = format!("sha256:{}", "a".repeat(64));
         assert!(check(&format!("r.example/park:v1@{other}")).unwrap_err().contains("pinned"));
         assert!(check(&format!("r.example/park:{}", "t".repeat(125))).unwrap_err().contains("too long"));
+    }
+
+    #[test]
+    fn a_push_can_run_on_any_thread() {
+        fn must_be_send<T: Send>(_: impl Fn(&'static Registry, &'static ImageReference, &'static BuiltImage) -> T) {}
+        must_be_send(|registry, reference, image| push(registry, reference, image, false));
     }
 
     #[test]

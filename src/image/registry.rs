@@ -85,7 +85,8 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The manifest or index under a reference, with its digest; `None` if there is none.
+    /// The manifest or index under a reference, with its digest; `None` if there is none. The client library reads it whole; only the timeout
+    /// bounds how much that is.
     ///
     /// # Errors
     /// [`RegistryError`].

@@ -34,6 +34,9 @@ pub struct Container {
     pub image: Box<str>,
     /// The container's own `restartPolicy` (Kubernetes 1.34 and later), which outranks the pod's.
     pub restart_policy: Option<RestartPolicy>,
+    /// Whether the container has `restartPolicyRules` (Kubernetes 1.34 and later), which may restart it after some exit codes
+    /// whatever its policy.
+    pub has_restart_rules: bool,
     /// What its environment says about its role.
     pub mark: Mark,
     /// The entry of `status.containerStatuses` with this name, if the node reported one.

@@ -15,7 +15,8 @@ type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
 type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 
-/// A pod of a list or watch, with the fields that swaplet reads. Decoding fails only on JSON that is not an object.
+/// A pod of a list or watch, with the fields that swaplet reads. Decoding fails only on JSON that is no object of Kubernetes at
+/// all: not an object, or with a key of ours twice.
 #[derive(Clone, Debug)]
 pub struct PodWire {
     metadata: ObjectMeta,
@@ -57,6 +58,7 @@ struct ContainerWire {
     name: Text,
     image: Text,
     restart_policy: Text,
+    restart_policy_rules: Lenient<Present>,
     env: Lenient<Vec<Lenient<Object<EnvWire>>>>,
 }
 
@@ -203,6 +205,7 @@ impl ContainerWire {
             status: statuses.take(&name),
             image: self.image.value.unwrap_or_default(),
             restart_policy: self.restart_policy.value.map(|policy| RestartPolicy::read(Some(policy))),
+            has_restart_rules: self.restart_policy_rules.value.0,
             mark: Mark::read(&self.env.value),
             name,
         }

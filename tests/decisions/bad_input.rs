@@ -320,3 +320,11 @@ fn deep_nesting_in_a_field_that_is_not_read_is_skipped() {
     let pod = serde_json::from_str::<PodWire>(&text).expect("it decodes").read().expect("it reads");
     assert_eq!(pod, ready().read());
 }
+
+#[test]
+fn a_main_with_restart_rules_is_done_only_when_it_succeeded() {
+    let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]);
+    let with_rules = |code| main_container("main").spec("restartPolicy", "Never").spec("restartPolicyRules", rules.clone()).ended(code);
+    is_silent(&pod("Never").with(with_rules(42)).with(sidecar("sidecar").running()), Reason::MainsRunning);
+    swaps(&pod("Never").with(with_rules(0)).with(sidecar("sidecar").running()), &["sidecar"]);
+}

@@ -1,0 +1,131 @@
+//! An image as files, for machines that reach no registry: an OCI image layout, which also carries what `docker load` reads.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::{fs, iter};
+
+use serde_json::{Value, json};
+
+use super::build::{Blob, BuiltImage, PlatformImage};
+use super::layer::header;
+use super::reference::ImageReference;
+
+/// A file of the layout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayoutFile {
+    /// Its path inside the layout, relative.
+    pub path: String,
+    /// Its contents.
+    pub bytes: Vec<u8>,
+}
+
+/// The files of the image layout, in a fixed order; the image is named `reference` in it.
+#[must_use]
+pub fn layout(image: &BuiltImage, reference: &ImageReference) -> Vec<LayoutFile> {
+    let blobs = image.platforms.iter().flat_map(|platform| [&platform.layer, &platform.config, &platform.manifest]);
+    let heads = [
+        json_file("oci-layout", &json!({"imageLayoutVersion": "1.0.0"})),
+        json_file("index.json", &index(image, reference)),
+        json_file("manifest.json", &docker_manifest(image, reference)),
+    ];
+    let blobs = blobs.chain(iter::once(&image.index)).map(|blob| LayoutFile { path: blob_path(blob), bytes: blob.bytes.clone() });
+    heads.into_iter().chain(blobs).collect()
+}
+
+/// Writes the layout into a folder, which is made if it is not there.
+///
+/// # Errors
+/// Whatever stopped the writing.
+pub fn write_folder(files: &[LayoutFile], folder: &Path) -> io::Result<()> {
+    for file in files {
+        let path = folder.join(&file.path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(path, &file.bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes the layout as one tar archive: the same image and name give the same bytes.
+///
+/// # Errors
+/// Whatever stopped the writing.
+pub fn write_archive(files: &[LayoutFile], out: impl Write) -> io::Result<()> {
+    let mut tar = tar::Builder::new(out);
+    for file in files {
+        tar.append_data(&mut header(tar::EntryType::Regular, file.bytes.len() as u64), &file.path, file.bytes.as_slice())?;
+    }
+    tar.into_inner()?.flush()
+}
+
+fn json_file(path: &str, value: &Value) -> LayoutFile {
+    LayoutFile { path: path.to_owned(), bytes: value.to_string().into_bytes() }
+}
+
+fn blob_path(blob: &Blob) -> String {
+    format!("blobs/{}", blob.digest.replace(':', "/"))
+}
+
+/// Both names: the one of the specification, and the one that containerd reads first.
+fn index(image: &BuiltImage, reference: &ImageReference) -> Value {
+    let mut entry = image.index.descriptor();
+    entry["annotations"] = json!({
+        "io.containerd.image.name": reference.normalized(),
+        "org.opencontainers.image.ref.name": reference.tag().unwrap_or_default(),
+    });
+    json!({"schemaVersion": 2, "mediaType": image.index.media_type, "manifests": [entry]})
+}
+
+/// The older form knows no platforms, so each is an image of its own, named as a push would name it.
+fn docker_manifest(image: &BuiltImage, reference: &ImageReference) -> Value {
+    let name = |platform: &PlatformImage| format!("{}-{}", reference.normalized(), platform.platform);
+    let entry = |platform: &PlatformImage| {
+        json!({
+            "Config": blob_path(&platform.config),
+            "RepoTags": [name(platform)],
+            "Layers": [blob_path(&platform.layer)],
+        })
+    };
+    json!(image.platforms.iter().map(entry).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Kind;
+    use crate::image::build::{build, digest_of};
+
+    fn files() -> Vec<LayoutFile> {
+        layout(&build(Kind::Exit, ["/bin/sh"]).unwrap(), &ImageReference::parse("r.example/exit:v1").unwrap())
+    }
+
+    #[test]
+    fn every_blob_is_named_by_its_digest_and_every_named_blob_is_there() {
+        let files = files();
+        let find = |path: &str| files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("{path} is missing"));
+        for blob in files.iter().filter(|file| file.path.starts_with("blobs/")) {
+            assert_eq!(format!("blobs/{}", digest_of(&blob.bytes).replace(':', "/")), blob.path);
+        }
+        let read = |file: &LayoutFile| serde_json::from_slice::<Value>(&file.bytes).unwrap();
+        let index = read(find("index.json"));
+        assert_eq!(index["manifests"][0]["annotations"]["io.containerd.image.name"], "r.example/exit:v1");
+        find(&format!("blobs/{}", index["manifests"][0]["digest"].as_str().unwrap().replace(':', "/")));
+        for entry in read(find("manifest.json")).as_array().unwrap() {
+            find(entry["Config"].as_str().unwrap());
+            find(entry["Layers"][0].as_str().unwrap());
+        }
+    }
+
+    #[test]
+    fn archives_are_reproducible() {
+        let archive = || {
+            let mut bytes = Vec::new();
+            write_archive(&files(), &mut bytes).unwrap();
+            bytes
+        };
+        assert_eq!(archive(), archive());
+        let count = tar::Archive::new(archive().as_slice()).entries().unwrap().count();
+        assert_eq!(count, files().len());
+    }
+}
