@@ -187,7 +187,9 @@ impl Pods {
         drop(images);
         let wake = slot.machine.wake();
         if wake != slot.wake {
-            slot.wake.into_iter().for_each(|at| drop(self.wakes.remove(&(at, id.clone()))));
+            if let Some(before) = slot.wake {
+                self.wakes.remove(&(before, id.clone()));
+            }
             slot.wake = wake;
             self.wakes.extend(wake.map(|at| (at, id.clone())));
         }
