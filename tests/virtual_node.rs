@@ -1,4 +1,5 @@
 //! The mock node at the embedded API server, in virtual time: a Job becomes a pod, the pod runs, its sidecar is swapped, the Job is done.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::time::Duration;
 
@@ -10,7 +11,9 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
-use swaplet::testbed::virtual_node::{Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode};
+use swaplet::testbed::virtual_node::{
+    Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
+};
 use swaplet::testbed::{ApiServer, Clock, job_controller, scheduler};
 
 /// A cluster of one node.
@@ -224,8 +227,13 @@ async fn the_node_registers_renews_its_lease_and_goes() {
         let node = nodes.get("virtual").await.unwrap();
         let is_virtual = profile.is_virtual();
         assert_eq!(node.labels().get("type").map(String::as_str), is_virtual.then_some("virtual-kubelet"));
-        assert_eq!(node.spec.unwrap().taints.unwrap_or_default().iter().any(|taint| taint.key == "virtual-kubelet.io/provider"), is_virtual);
-        let renewed = |cluster: &Cluster| cluster.server.peek("leases.coordination.k8s.io", "kube-node-lease", "virtual").map(|lease| lease["spec"]["renewTime"].clone());
+        assert_eq!(
+            node.spec.unwrap().taints.unwrap_or_default().iter().any(|taint| taint.key == "virtual-kubelet.io/provider"),
+            is_virtual
+        );
+        let renewed = |cluster: &Cluster| {
+            cluster.server.peek("leases.coordination.k8s.io", "kube-node-lease", "virtual").map(|lease| lease["spec"]["renewTime"].clone())
+        };
         let first = renewed(&cluster).unwrap();
         tokio::time::sleep(Duration::from_secs(11)).await;
         assert_ne!(renewed(&cluster).unwrap(), first);

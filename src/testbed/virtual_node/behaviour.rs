@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn words_are_found_among_args_or_in_the_command() {
-        let expected = Behaviour { run: Some(Duration::from_secs(2)), exit: vec![1, 1, 0], term: None, term_after: Duration::from_millis(1500) };
+        let expected =
+            Behaviour { run: Some(Duration::from_secs(2)), exit: vec![1, 1, 0], term: None, term_after: Duration::from_millis(1500) };
         assert_eq!(read(&["/work"], &["run=2s", "exit=1,1,0", "term=ignore", "term-after=1.5s"], Role::Main), expected);
         assert_eq!(read(&["sh", "-c", "run=2s exit=1,1,0 term=ignore term-after=1500ms"], &[], Role::Main), expected);
         assert_eq!((0..4).map(|n| expected.exit_code(n)).collect::<Vec<_>>(), [1, 1, 0, 0]);

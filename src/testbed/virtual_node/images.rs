@@ -216,7 +216,11 @@ mod tests {
 
     #[test]
     fn kinds_and_paths() {
-        let images = Images::new(ImageOptions { exit: vec!["registry.example/quick:*".parse().unwrap()], exit_paths: vec!["/work".into()], ..ImageOptions::default() });
+        let images = Images::new(ImageOptions {
+            exit: vec!["registry.example/quick:*".parse().unwrap()],
+            exit_paths: vec!["/work".into()],
+            ..ImageOptions::default()
+        });
         assert_eq!(images.kind("registry.example/swaplet/exit:v1"), ImageKind::Exit);
         assert_eq!(images.kind("registry.example/quick:1"), ImageKind::Exit);
         assert_eq!(images.kind("park"), ImageKind::Park);

@@ -80,7 +80,9 @@ impl NodeObject {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": LEASES},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}});
         match leases.patch(name, &PatchParams::default(), &Patch::Merge(&lease)).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => leases.create(&PostParams::default(), &object(&lease)?).await.map(|_| ()),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                leases.create(&PostParams::default(), &object(&lease)?).await.map(|_| ())
+            }
             other => other.map(|_| ()),
         }
     }

@@ -84,7 +84,11 @@ impl NodeOptions {
 
     /// All labels.
     pub(super) fn all_labels(&self) -> BTreeMap<String, String> {
-        let mut labels = BTreeMap::from([("kubernetes.io/hostname", self.name.as_str()), ("kubernetes.io/os", "linux"), ("kubernetes.io/arch", "amd64")]);
+        let mut labels = BTreeMap::from([
+            ("kubernetes.io/hostname", self.name.as_str()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", "amd64"),
+        ]);
         if self.profile.is_virtual() {
             labels.extend([("type", "virtual-kubelet"), ("kubernetes.io/role", "agent")]);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::behaviour::{Behaviour, BadWord, Role, sleep_time};
+use super::behaviour::{BadWord, Behaviour, Role, sleep_time};
 use super::images::{ImageKind, Images};
 use crate::objects::env::WHEN_JOB_EXIT;
 use crate::objects::env::WITH_IMAGE;

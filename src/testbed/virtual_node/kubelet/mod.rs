@@ -72,7 +72,11 @@ pub struct Kubelet {
 #[derive(Clone, Debug)]
 enum Work {
     Idle,
-    Syncing { rest: VecDeque<Step>, now: Doing, failed: bool },
+    Syncing {
+        rest: VecDeque<Step>,
+        now: Doing,
+        failed: bool,
+    },
     /// All containers are being stopped since then.
     Terminating(Timestamp),
     /// They have ended; a list of the containers must confirm it.
@@ -306,5 +310,11 @@ pub(super) fn next_tick(at: Timestamp, period: std::time::Duration) -> Timestamp
 /// What makes the worker act when it changes: everything but the status and what servers keep.
 fn acted_on(pod: &Value) -> Value {
     let metadata = &pod["metadata"];
-    serde_json::json!([pod["spec"], metadata["labels"], metadata["annotations"], metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]])
+    serde_json::json!([
+        pod["spec"],
+        metadata["labels"],
+        metadata["annotations"],
+        metadata["deletionTimestamp"],
+        metadata["deletionGracePeriodSeconds"]
+    ])
 }

@@ -37,7 +37,12 @@ impl Kubelet {
         let unit = &self.units[index].spec;
         let (image, policy) = (unit.image.clone(), unit.image_pull_policy);
         if ImageReference::parse(&image).is_err() && images.local(&image).is_none() {
-            return self.fail(index, "InvalidImageName", format!("Failed to apply default image tag {image:?}: couldn't parse image name"), true);
+            return self.fail(
+                index,
+                "InvalidImageName",
+                format!("Failed to apply default image tag {image:?}: couldn't parse image name"),
+                true,
+            );
         }
         match (policy, images.local(&image)) {
             (Pull::IfNotPresent | Pull::Never, Some(_)) => {
@@ -64,7 +69,8 @@ impl Kubelet {
         };
         let (name, pod) = (&unit.spec.name, &self.pod.metadata);
         let what = format!("container {name} in pod {}_{}({})", pod.name, pod.namespace, pod.uid);
-        let message = format!("back-off {} restarting failed container={name} pod={}_{}({})", go_duration(wait), pod.name, pod.namespace, pod.uid);
+        let message =
+            format!("back-off {} restarting failed container={name} pod={}_{}({})", go_duration(wait), pod.name, pod.namespace, pod.uid);
         self.container_event(index, PodEvent::warning("BackOff", format!("Back-off restarting failed {what}")));
         self.fail(index, "CrashLoopBackOff", message, false);
         true
@@ -92,7 +98,8 @@ impl Kubelet {
         let image = self.units[index].spec.image.clone();
         if images.pull(&image) {
             let millis = at.as_millisecond() - since.as_millisecond();
-            let message = format!("Successfully pulled image {image:?} in {millis}ms ({millis}ms including waiting). Image size: 4096 bytes.");
+            let message =
+                format!("Successfully pulled image {image:?} in {millis}ms ({millis}ms including waiting). Image size: 4096 bytes.");
             self.container_event(index, PodEvent::normal("Pulled", message));
             return self.create(index, at);
         }
@@ -152,7 +159,11 @@ impl Kubelet {
 fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
     let command = unit.spec.command.first()?;
     let is_there = images.kind(&unit.spec.image) != ImageKind::Exit || unit.spec.command_is_on_a_volume() || images.exit_image_has(command);
-    let why = if command.contains('/') { format!("stat {command}: no such file or directory") } else { "executable file not found in $PATH".to_owned() };
+    let why = if command.contains('/') {
+        format!("stat {command}: no such file or directory")
+    } else {
+        "executable file not found in $PATH".to_owned()
+    };
     let create = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed";
     (!is_there).then(|| format!("{create}: unable to start container process: error during container init: exec: {command:?}: {why}"))
 }

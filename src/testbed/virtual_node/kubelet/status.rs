@@ -120,7 +120,8 @@ impl Kubelet {
     fn conditions(&self, phase: &str, at: Timestamp) -> Value {
         let computed = self.phase(matches!(self.work, Work::Terminated));
         let over = super::super::pod::is_terminal(phase) || super::super::pod::is_terminal(&computed);
-        let unready: Vec<&str> = self.units.iter().filter(|unit| !unit.init && !unit.is_running()).map(|unit| unit.spec.name.as_str()).collect();
+        let unready: Vec<&str> =
+            self.units.iter().filter(|unit| !unit.init && !unit.is_running()).map(|unit| unit.spec.name.as_str()).collect();
         let ready = unready.is_empty() && !over;
         let (reason, message) = match (ready, phase == "Succeeded" || computed == "Succeeded") {
             (true, _) => (None, None),

@@ -122,7 +122,8 @@ impl Group {
         if images.local(&run.spec.image).is_none() && !images.pull(&run.spec.image) {
             run.starts_at = Some(later(at, AGAIN));
             if run.lives == 0 {
-                run.status["state"] = json!({"waiting": {"reason": "ImagePullBackOff", "message": format!("Back-off pulling image {:?}", run.spec.image)}});
+                run.status["state"] =
+                    json!({"waiting": {"reason": "ImagePullBackOff", "message": format!("Back-off pulling image {:?}", run.spec.image)}});
             }
             return run.lives == 0;
         }

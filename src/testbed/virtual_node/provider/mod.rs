@@ -317,8 +317,15 @@ fn wait(tries: u32) -> Duration {
 fn compared(pod: &Value) -> Value {
     let spec = |field: &str| pod["spec"][field].clone();
     let of_metadata = |field: &str| pod["metadata"][field].as_object().cloned().unwrap_or_default();
-    json!([spec("containers"), spec("initContainers"), spec("ephemeralContainers"), spec("activeDeadlineSeconds"), spec("tolerations"),
-        of_metadata("labels"), of_metadata("annotations")])
+    json!([
+        spec("containers"),
+        spec("initContainers"),
+        spec("ephemeralContainers"),
+        spec("activeDeadlineSeconds"),
+        spec("tolerations"),
+        of_metadata("labels"),
+        of_metadata("annotations")
+    ])
 }
 
 fn deletion(pod: &Value) -> [&Value; 2] {

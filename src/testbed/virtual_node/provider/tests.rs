@@ -107,7 +107,10 @@ fn section_6_inert_says_that_all_is_well_and_a_written_phase_sticks() {
         let mut world = World::ready(policy, ProviderOptions { on_update: OnUpdate::Nothing, ..ProviderOptions::default() });
         world.swap();
         world.run(60.0);
-        assert_eq!((world.phase(), world.state("side").as_str(), world.events.as_slice()), ("Running", "running work:1 rc0", &["ProviderUpdateSuccess".to_owned()][..]));
+        assert_eq!(
+            (world.phase(), world.state("side").as_str(), world.events.as_slice()),
+            ("Running", "running work:1 rc0", &["ProviderUpdateSuccess".to_owned()][..])
+        );
         world.pod["status"]["phase"] = json!("Succeeded");
         world.shown();
         world.run(60.0);
@@ -182,7 +185,10 @@ fn ids_and_counts() {
         world.swap();
         world.run(3.0);
         let image_id = world.pod["status"]["containerStatuses"][1]["imageID"].as_str().unwrap();
-        assert_eq!((id(&world) != before, world.state("side").ends_with("rc1"), image_id.starts_with("docker.io/library/exit@sha256:")), (changes, changes, changes));
+        assert_eq!(
+            (id(&world) != before, world.state("side").ends_with("rc1"), image_id.starts_with("docker.io/library/exit@sha256:")),
+            (changes, changes, changes)
+        );
     }
 }
 

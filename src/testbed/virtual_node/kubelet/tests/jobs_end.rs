@@ -22,7 +22,11 @@ fn rows_1_to_6_and_9_the_swap_ends_the_pod_well() {
             assert!((1.0..2.6).contains(&took), "{policy} {side}: {took}");
             assert_eq!(world.trace.phases(), ["Pending", "Running", "Succeeded"], "{policy} {side}");
             let states = world.trace.states("side");
-            assert_eq!(states, ["waiting(ContainerCreating) work:1 rc0", "running work:1 rc0", "terminated(0) exit:1 rc1"], "{policy} {side}");
+            assert_eq!(
+                states,
+                ["waiting(ContainerCreating) work:1 rc0", "running work:1 rc0", "terminated(0) exit:1 rc1"],
+                "{policy} {side}"
+            );
         }
     }
 }
@@ -216,7 +220,8 @@ fn row_36_a_command_on_a_volume_runs_again() {
 
 #[test]
 fn rows_37_and_38_a_kubelet_that_dies_while_the_sidecar_stops() {
-    for (policy, side, phase) in [("Never", "term=143", "Failed"), ("OnFailure", "term=143", "Succeeded"), ("Never", "term=0", "Succeeded")] {
+    for (policy, side, phase) in [("Never", "term=143", "Failed"), ("OnFailure", "term=143", "Succeeded"), ("Never", "term=0", "Succeeded")]
+    {
         let mut world = swapped(policy, &format!("{side} term-after=1s"), "exit:1");
         world.run(0.5);
         world.kubelet.restart(world.now, std::time::Duration::from_secs(3));

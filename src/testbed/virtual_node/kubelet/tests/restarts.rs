@@ -62,7 +62,9 @@ fn row_20_park_and_back() {
 
 #[test]
 fn rows_21_and_22_exit_and_back() {
-    for (policy, expected) in [("Never", "terminated(0) exit:1 rc1"), ("OnFailure", "terminated(0) exit:1 rc1"), ("Always", "running work:1")] {
+    for (policy, expected) in
+        [("Never", "terminated(0) exit:1 rc1"), ("OnFailure", "terminated(0) exit:1 rc1"), ("Always", "running work:1")]
+    {
         let mut world = running(policy, "term=143");
         world.swap(1, "exit:1");
         world.run(3.0);
