@@ -7,6 +7,7 @@ mod exit_push;
 mod image_export;
 mod image_push;
 mod manifests;
+mod mock_node;
 mod park_image;
 mod run;
 
@@ -32,6 +33,7 @@ enum Command {
     Check(check::CheckArgs),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
+    MockNode(Box<mock_node::MockNodeArgs>),
 }
 
 impl Cli {
@@ -48,6 +50,7 @@ impl Cli {
                 Command::Check(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
+                Command::MockNode(args) => args.run().await,
             }
         })
     }
