@@ -81,8 +81,9 @@ pub(super) struct MockNodeArgs {
     cluster: ClusterArgs,
 }
 
+/// The name of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ProfileName {
+pub(super) enum ProfileName {
     /// As an ordinary node: kill, pull and start in one go
     Kubelet,
     /// As a provider that replaces changed containers
@@ -91,6 +92,18 @@ enum ProfileName {
     Inert,
     /// As a provider that fails every update, so that the pod may fail
     Rejects,
+}
+
+impl ProfileName {
+    /// The profile as it is without further options.
+    pub(super) fn default_options(self) -> Profile {
+        match self {
+            Self::Kubelet => Profile::kubelet(),
+            Self::Updates => Profile::updates(),
+            Self::Inert => Profile::inert(),
+            Self::Rejects => Profile::rejects(),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

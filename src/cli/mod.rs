@@ -2,6 +2,7 @@
 
 mod check;
 mod client;
+mod demo;
 mod exit_image;
 mod exit_push;
 mod image_export;
@@ -33,6 +34,7 @@ enum Command {
     Check(check::CheckArgs),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
+    Demo(demo::DemoArgs),
     MockNode(Box<mock_node::MockNodeArgs>),
 }
 
@@ -50,6 +52,7 @@ impl Cli {
                 Command::Check(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
+                Command::Demo(args) => args.run().await,
                 Command::MockNode(args) => args.run().await,
             }
         })

@@ -1,6 +1,7 @@
 //! The node itself: it watches its pods, lets their machines run, and does what they want done.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -123,7 +124,7 @@ impl Pods {
         let api: Api<DynamicObject> = Api::all_with(self.node.client.clone(), &pods_of_any_version());
         let ours = Config::default().fields(&format!("spec.nodeName={}", self.node.options.name));
         // Errors are the watch's own business: it begins again.
-        watcher(api, ours).default_backoff().filter_map(async |event| event.ok())
+        watcher(api, ours).default_backoff().filter_map(|event| ready(event.ok()))
     }
 
     fn until_next(&self) -> Duration {
