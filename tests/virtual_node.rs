@@ -12,7 +12,7 @@ use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use swaplet::testbed::virtual_node::{
-    Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
+    Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
 };
 use swaplet::testbed::{ApiServer, Clock, job_controller, scheduler};
 
@@ -258,4 +258,18 @@ async fn a_quiet_node_is_silent() {
 
 fn pod_version(cluster: &Cluster) -> Value {
     cluster.server.peek_all("pods")[0]["metadata"]["resourceVersion"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_dies_during_a_swap_fails_a_never_pod() {
+    let cluster = node(Profile::kubelet());
+    let template = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "virtual", "restartPolicy": "Never", "containers": [
+        {"name": "main", "image": "work:1", "args": ["run=2s"]}, {"name": "side", "image": "work:1", "args": ["term-after=1s"]}]}});
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    pods.create(&PostParams::default(), &serde_json::from_value(template).unwrap()).await.unwrap();
+    cluster.swap_when_main_is_done().await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    cluster.node.disturb(Disturbance::KubeletRestart(Duration::from_secs(3)));
+    let (_, seen) = cluster.pod_when("ends", |seen| matches!(seen.phase.as_str(), "Succeeded" | "Failed")).await;
+    assert_eq!((seen.phase.as_str(), seen.container("side").unwrap().exit_code), ("Failed", Some(143)));
 }
