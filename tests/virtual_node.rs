@@ -10,9 +10,16 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, ResourceExt as _};
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use swaplet::controller;
+use swaplet::controller::metrics::Metrics;
+use swaplet::controller::run::Settings;
+use swaplet::controller::serve::Health;
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::image::ImageReference;
 use swaplet::testbed::virtual_node::{
-    Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
+    Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
 };
 use swaplet::testbed::{ApiServer, Clock, job_controller, scheduler};
 
@@ -258,4 +265,49 @@ async fn a_quiet_node_is_silent() {
 
 fn pod_version(cluster: &Cluster) -> Value {
     cluster.server.peek_all("pods")[0]["metadata"]["resourceVersion"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_dies_during_a_swap_fails_a_never_pod() {
+    let cluster = node(Profile::kubelet());
+    let template = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "virtual", "restartPolicy": "Never", "containers": [
+        {"name": "main", "image": "work:1", "args": ["run=2s"]}, {"name": "side", "image": "work:1", "args": ["term-after=1s"]}]}});
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    pods.create(&PostParams::default(), &serde_json::from_value(template).unwrap()).await.unwrap();
+    cluster.swap_when_main_is_done().await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    cluster.node.disturb(Disturbance::KubeletRestart(Duration::from_secs(3)));
+    let (_, seen) = cluster.pod_when("ends", |seen| matches!(seen.phase.as_str(), "Succeeded" | "Failed")).await;
+    assert_eq!((seen.phase.as_str(), seen.container("side").unwrap().exit_code), ("Failed", Some(143)));
+}
+
+/// The real controller on the mock node: the whole of it in one process and in virtual time.
+#[tokio::test(start_paused = true)]
+async fn the_controller_ends_the_job() {
+    for profile in [Profile::kubelet(), Profile::updates()] {
+        let cluster = node(profile);
+        let settings = Settings {
+            namespace: None,
+            exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
+            concurrency: 4,
+            write_deadline: Duration::from_secs(10),
+            instance: "test".to_owned(),
+        };
+        let metrics = Metrics::register(&mut Registry::default());
+        tokio::spawn(controller::run::run(
+            cluster.server.client_as("swaplet"),
+            settings,
+            metrics,
+            Health::default(),
+            std::future::pending(),
+        ));
+        let template = json!({"spec": {"restartPolicy": "Never", "tolerations": [{"operator": "Exists"}], "containers": [
+            {"name": "main", "image": "work:1", "args": ["run=2s"]},
+            {"name": "side", "image": "work:1", "args": ["term=143"], "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]}]}});
+        let job: Job = serde_json::from_value(json!({"metadata": {"name": "job"}, "spec": {"template": template}})).unwrap();
+        Api::default_namespaced(cluster.client.clone()).create(&PostParams::default(), &job).await.unwrap();
+        cluster.pod_when("succeeds", |seen| seen.phase == "Succeeded").await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(cluster.job_condition().as_deref(), Some("Complete"), "{profile:?}");
+    }
 }

@@ -45,7 +45,7 @@ Pods come to a virtual node if they tolerate its taint, virtual-kubelet.io/provi
 ///
 /// It registers a Node, and for the pods bound to it reports statuses and events as if their containers ran. Nothing is started, pulled or
 /// mounted. For trying out controllers: how does mine get on with a node that ignores image changes? On Ctrl-C the Node is taken away;
-/// its pods stay as they are. Pods that were running when it comes back begin anew.
+/// its pods stay as they are, and go on when it comes back.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct MockNodeArgs {
@@ -73,6 +73,9 @@ pub(super) struct MockNodeArgs {
     /// How long a pull takes
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = time)]
     pull: Duration,
+    /// Images whose pull takes this long instead (repeatable)
+    #[arg(long, value_name = "PATTERN=TIME", value_parser = slow)]
+    slow: Vec<(ImagePattern, Duration)>,
     #[command(flatten)]
     kubelet: KubeletArgs,
     #[command(flatten)]
@@ -220,8 +223,13 @@ impl MockNodeArgs {
         if self.no_taint || !self.taints.is_empty() {
             options.taints = self.taints.clone();
         }
-        options.images =
-            ImageOptions { exit: self.exit_images.clone(), missing: self.missing.clone(), pull: self.pull, ..ImageOptions::default() };
+        options.images = ImageOptions {
+            exit: self.exit_images.clone(),
+            missing: self.missing.clone(),
+            pull: self.pull,
+            slow: self.slow.clone(),
+            ..ImageOptions::default()
+        };
         options
     }
 
@@ -305,6 +313,11 @@ fn taint(text: &str) -> Result<Taint, String> {
 fn pattern(text: &str) -> Result<ImagePattern, String> {
     // The message names the flag that patterns were made for.
     ImagePattern::parse(text).map_err(|error| error.to_string().trim_start_matches("--exit-images: ").to_owned())
+}
+
+fn slow(text: &str) -> Result<(ImagePattern, Duration), String> {
+    let (images, long) = text.rsplit_once('=').ok_or("a slow image is written PATTERN=TIME")?;
+    Ok((pattern(images)?, time(long)?))
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -1,5 +1,7 @@
 //! A pod on a node of either kind.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -8,6 +10,15 @@ use super::images::Images;
 use super::kubelet::Kubelet;
 use super::options::Profile;
 use super::provider::VirtualKubelet;
+
+/// Something that goes wrong on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// The kubelet dies and is back after a while; containers go on, and one that was told to stop does. Nothing on virtual nodes.
+    KubeletRestart(Duration),
+    /// The provider loses what it runs for all pods. Nothing on a kubelet.
+    LostInstances,
+}
 
 /// A pod on a node of either kind.
 #[derive(Clone, Debug)]
@@ -50,6 +61,15 @@ impl Machine {
         match self {
             Self::Kubelet(machine) => machine.advance(images, now),
             Self::Virtual(machine) => machine.advance(images, now),
+        }
+    }
+
+    /// Something goes wrong. What was due before is to be let happen first.
+    pub fn disturb(&mut self, disturbance: Disturbance, now: Timestamp) {
+        match (self, disturbance) {
+            (Self::Kubelet(machine), Disturbance::KubeletRestart(down)) => machine.restart(now, down),
+            (Self::Virtual(machine), Disturbance::LostInstances) => machine.lose_instance(),
+            (Self::Kubelet(_), Disturbance::LostInstances) | (Self::Virtual(_), Disturbance::KubeletRestart(_)) => (),
         }
     }
 

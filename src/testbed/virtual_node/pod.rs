@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -71,7 +72,9 @@ pub(super) struct Spec {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Status {
     pub phase: String,
+    pub start_time: Option<String>,
     pub container_statuses: Vec<SeenStatus>,
+    pub init_container_statuses: Vec<SeenStatus>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,6 +82,27 @@ pub(super) struct Status {
 pub(super) struct SeenStatus {
     pub name: String,
     pub state: Value,
+    pub image: String,
+    #[serde(rename = "imageID")]
+    pub image_id: String,
+    #[serde(rename = "containerID")]
+    pub container_id: Option<String>,
+    pub restart_count: usize,
+}
+
+impl SeenStatus {
+    /// When the container started, if it runs.
+    pub fn running_since(&self) -> Option<Timestamp> {
+        self.state["running"]["startedAt"].as_str()?.parse().ok()
+    }
+
+    /// From when to when it ran and its exit code, if it has ended.
+    pub fn ended(&self) -> Option<(Timestamp, Timestamp, i32)> {
+        let ended = &self.state["terminated"];
+        let time = |field: &str| ended[field].as_str().and_then(|text| text.parse().ok()).unwrap_or(Timestamp::UNIX_EPOCH);
+        let code = i32::try_from(ended["exitCode"].as_i64()?).ok()?;
+        Some((time("startedAt"), time("finishedAt"), code))
+    }
 }
 
 /// A container of the spec.

@@ -13,11 +13,11 @@ use kube::api::DynamicObject;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 use super::action::{Action, PodEvent};
 use super::images::Images;
-use super::machine::Machine;
+use super::machine::{Disturbance, Machine};
 use super::node_object::NodeObject;
 use super::options::NodeOptions;
 use super::reporter::{EventWriter, PodId, PodWriter, pods_of_any_version};
@@ -30,6 +30,7 @@ pub struct VirtualNode {
     clock: Clock,
     options: NodeOptions,
     images: Arc<Mutex<Images>>,
+    disturbances: broadcast::Sender<Disturbance>,
 }
 
 impl VirtualNode {
@@ -37,7 +38,7 @@ impl VirtualNode {
     #[must_use]
     pub fn new(client: Client, clock: Clock, options: NodeOptions) -> Self {
         let images = Arc::new(Mutex::new(Images::new(options.images.clone())));
-        Self { client, clock, options, images }
+        Self { client, clock, options, images, disturbances: broadcast::Sender::new(DISTURBANCES) }
     }
 
     /// Registers the node and plays it until it is dropped. The Node object stays: see [`remove`](Self::remove).
@@ -61,6 +62,12 @@ impl VirtualNode {
         self.object().remove().await
     }
 
+    /// Lets something go wrong on the node, if it runs.
+    pub fn disturb(&self, disturbance: Disturbance) {
+        // Nobody hears it where the node does not run.
+        let _ = self.disturbances.send(disturbance);
+    }
+
     /// Changes what registries give from now on.
     pub fn set_missing_images(&self, missing: Vec<crate::image::ImagePattern>) {
         self.images().set_missing(missing);
@@ -75,6 +82,9 @@ impl VirtualNode {
         self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// So many may wait: more than a test sends at once.
+const DISTURBANCES: usize = 16;
 
 /// A pod of the node.
 struct Slot {
@@ -109,12 +119,14 @@ impl Pods {
     async fn run(mut self) {
         let pods = self.watch();
         pin_mut!(pods);
+        let mut disturbances = self.node.disturbances.subscribe();
         loop {
             let sleep = self.until_next();
             tokio::select! {
                 biased;
                 Some(done) = self.writes.next(), if !self.writes.is_empty() => self.written(done),
                 Some(seen) = pods.next() => self.saw(seen),
+                Ok(disturbance) = disturbances.recv() => self.disturb(disturbance),
                 () = tokio::time::sleep(sleep) => self.wake_up(),
             }
         }
@@ -161,6 +173,18 @@ impl Pods {
             slot.machine.see(&pod, now);
         }
         self.advance(&id, now);
+    }
+
+    fn disturb(&mut self, disturbance: Disturbance) {
+        let now = self.node.clock.now();
+        let ids: Vec<PodId> = self.slots.keys().cloned().collect();
+        for id in ids {
+            self.advance(&id, now);
+            if let Some(slot) = self.slots.get_mut(&id) {
+                slot.machine.disturb(disturbance, now);
+            }
+            self.advance(&id, now);
+        }
     }
 
     fn forget(&mut self, id: &PodId) {

@@ -8,6 +8,7 @@
 //! Not played: probes (a started container is ready), resources, volumes, hooks other than sleeping, restarts of the whole pod on
 //! failure, ephemeral containers, jitter.
 
+mod adopt;
 mod backoff;
 mod options;
 mod phase;
@@ -63,6 +64,8 @@ pub struct Kubelet {
     restarts: Backoffs,
     pulls: Backoffs,
     status: status::Reported,
+    /// What ran before has been taken over.
+    adopted: bool,
     /// When the latest thing happened.
     latest: Timestamp,
     out: Vec<Action>,
@@ -141,6 +144,7 @@ impl Kubelet {
             restarts: Backoffs::default(),
             pulls: Backoffs::default(),
             status: status::Reported::default(),
+            adopted: false,
             latest: now,
             out: Vec::new(),
         };
@@ -171,6 +175,7 @@ impl Kubelet {
 
     /// Lets everything happen that is due, and tells what is to be done for it.
     pub fn advance(&mut self, images: &mut Images, now: Timestamp) -> Vec<Action> {
+        self.adopt(images);
         while let Some((at, next)) = self.next().filter(|(at, _)| *at <= now) {
             self.latest = at;
             self.happen(next, at, images);

@@ -80,7 +80,7 @@ impl Kubelet {
         if self.pulls.waiting_since_failure(image, at).is_some() {
             let message = format!("Back-off pulling image {image:?}");
             self.container_event(index, PodEvent::normal("BackOff", message.clone()));
-            return self.fail(index, "ImagePullBackOff", message, true);
+            return self.fail(index, "ImagePullBackOff", format!("{message}: ErrImagePull: {}", pull_problem(image)), true);
         }
         self.container_event(index, PodEvent::normal("Pulling", format!("Pulling image {image:?}")));
         self.doing(Doing::Starting(index, Starting::Pulling(at, later(at, images.pull_time(image)))));
@@ -104,7 +104,7 @@ impl Kubelet {
             return self.create(index, at);
         }
         self.pulls.next(&image, at, at, self.options.backoff);
-        let message = format!("failed to pull and unpack image {image:?}: failed to resolve reference {image:?}: not found");
+        let message = pull_problem(&image);
         self.container_event(index, PodEvent::warning("Failed", format!("Failed to pull image {image:?}: {message}")));
         self.fail(index, "ErrImagePull", message, true);
     }
@@ -153,6 +153,10 @@ impl Kubelet {
             *failed = true;
         }
     }
+}
+
+fn pull_problem(image: &str) -> String {
+    format!("failed to pull and unpack image {image:?}: failed to resolve reference {image:?}: not found")
 }
 
 /// Exit images have programs at known places only; other images are taken to have what their containers call.

@@ -129,7 +129,11 @@ impl Kubelet {
             (false, false) if over => (Some("PodFailed"), None),
             _ => (Some("ContainersNotReady"), Some(format!("containers with unready status: [{}]", unready.join(" ")))),
         };
-        let condition = |kind: &str, on: bool, reason: Option<&str>, message: Option<&str>| json!({"type": kind, "status": if on { "True" } else { "False" }, "lastProbeTime": null, "lastTransitionTime": time(at), "reason": reason, "message": message});
+        let generation = self.synced.metadata.generation.filter(|_| self.options.observed_generation);
+        let condition = |kind: &str, on: bool, reason: Option<&str>, message: Option<&str>| {
+            json!({"type": kind, "status": if on { "True" } else { "False" }, "lastProbeTime": null, "lastTransitionTime": time(at),
+                "reason": reason, "message": message, "observedGeneration": generation})
+        };
         json!([
             condition("PodReadyToStartContainers", self.has_sandbox && !matches!(self.work, Work::Terminated), None, None),
             condition("Initialized", self.is_initialized(), None, None),

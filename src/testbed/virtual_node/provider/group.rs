@@ -60,7 +60,7 @@ impl Group {
             follows: false,
             terminated: None,
         };
-        let containers = seen.spec.containers.iter().map(run).collect();
+        let containers = seen.spec.containers.iter().map(run).map(|run| run.adopted(&seen, pod, images, options)).collect();
         let mut group = Self { options, pod: pod.clone(), policy: seen.spec.restart_policy, containers, stopped: false, started: now };
         group.write_status(now);
         Ok(group)
@@ -184,6 +184,24 @@ impl Group {
 }
 
 impl Run {
+    /// What ran before this virtual-kubelet did has gone on.
+    fn adopted(mut self, seen: &PodSeen, pod: &Value, images: &Images, options: ProviderOptions) -> Self {
+        let Some(status) = seen.status.container_statuses.iter().find(|status| status.name == self.spec.name) else { return self };
+        let (since, ended) = (status.running_since(), status.ended());
+        if since.is_none() && ended.is_none() {
+            return self;
+        }
+        let all = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+        self.status = all.into_iter().find(|one| one["name"] == status.name.as_str()).cloned().unwrap_or_default();
+        self.lives = status.restart_count + 1;
+        self.starts_at = None;
+        self.terminated = ended.map(|(_, _, code)| code);
+        let spec = Container { image: status.image.clone(), ..self.spec.clone() };
+        let behaviour = spec.behaviour(images, seen.spec.restart_policy, options.exit_runs).ok();
+        self.life = since.zip(behaviour).map(|(since, behaviour)| (since, Life::start(behaviour, status.restart_count, since)));
+        self
+    }
+
     fn wake(&self) -> Option<Timestamp> {
         match &self.life {
             Some((_, life)) => life.end().map(|end| end.at),

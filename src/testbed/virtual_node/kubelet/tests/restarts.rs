@@ -231,3 +231,15 @@ fn init_containers_run_in_order_and_a_failed_one_fails_the_pod() {
     world.seconds_until("Running");
     assert_eq!(world.state("second"), "terminated(0) work:1 rc1");
 }
+
+/// The node's program is started again: containers have gone on, what has ended stays so.
+#[test]
+fn containers_of_before_are_taken_over() {
+    for (policy, image, expected) in [("Never", "work:1", "running work:1 rc0"), ("Never", "exit:1", "terminated(0) exit:1 rc1")] {
+        let mut world = World::after_main(policy, "term=143");
+        world.swap(1, image);
+        world.kubelet = super::super::Kubelet::new(KubeletOptions::default(), &world.pod, world.now);
+        world.run(5.0);
+        assert_eq!((world.state("main").as_str(), world.state("side").as_str()), ("terminated(0) work:1 rc0", expected));
+    }
+}
