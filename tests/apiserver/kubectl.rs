@@ -1,0 +1,1 @@
+//! The machine's own `kubectl` against the loopback port.
