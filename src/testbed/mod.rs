@@ -17,6 +17,11 @@
 
 pub mod apiserver;
 pub mod clock;
+pub mod job_controller;
+pub mod job_rules;
+mod queue;
+mod reporter;
+pub mod scheduler;
 
 pub use apiserver::ApiServer;
 pub use clock::Clock;

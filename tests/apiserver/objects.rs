@@ -333,14 +333,8 @@ async fn creates_are_validated_and_completed() {
         Some("BestEffort")
     );
     let (code, reason, message) = refusal(
-        api.create(
-            &PostParams::default(),
-            &Pod {
-                metadata: second.metadata.clone(),
-                ..pod("x")
-            },
-        )
-        .await,
+        api.create(&PostParams::default(), &pod(&second.name_any()))
+            .await,
     );
     assert_eq!((code, reason.as_str()), (409, "AlreadyExists"));
     assert_eq!(

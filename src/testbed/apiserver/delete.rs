@@ -88,17 +88,22 @@ impl State {
             return Arc::new(new);
         }
         if is_released(&new) {
-            // Watches see the last stored state; the answer shows what the deletion has made of it.
-            self.remove(&storage, Value::clone(old));
-            return if kind.is_core("pods") {
-                Arc::new(new)
-            } else {
-                gone(kind, old)
-            };
+            return self.finish(kind, old, new);
         }
         let stored = self.store.put(&storage, new);
         self.collect_garbage(&storage, &Key::of(&stored));
         stored
+    }
+
+    /// The end of a deletion that nothing holds up. As on the real server, watches see a pod marked before it goes.
+    fn finish(&mut self, kind: &Kind, old: &Arc<Value>, new: Value) -> Arc<Value> {
+        if !kind.is_core("pods") {
+            self.remove(&kind.storage(), Value::clone(old));
+            return gone(kind, old);
+        }
+        let marked = self.store.put("pods", new);
+        self.remove("pods", Value::clone(&marked));
+        marked
     }
 
     /// Sets deletion time and grace; false if nothing is to be done.
@@ -241,7 +246,7 @@ impl State {
         let mut new = Value::clone(&object);
         remove_finalizer(&mut new, finalizer);
         if is_released(&new) {
-            self.remove(storage, new);
+            self.remove(storage, Value::clone(&object));
         } else {
             self.store.put(storage, new);
         }

@@ -22,6 +22,7 @@ use super::state::{State, show};
 use super::status::ApiError;
 use super::view::View;
 use super::watch::Watch;
+use super::write::Written;
 use super::{ApiServer, Shared};
 
 /// The body of an answer: whole, or the stream of a watch.
@@ -169,56 +170,73 @@ fn execute(
     fault: Option<(RuleId, Effect)>,
 ) -> Result<Response<ResponseBody>, ApiError> {
     check_subresource(request)?;
-    let (kind, view, now) = (request.kind.clone(), View::of(request), shared.clock.now());
-    let shown =
-        |object: &Arc<Value>, code| json(code, &view.one(&kind, &show(&kind, object), now, true));
+    check_media_type(request)?;
     match request.verb {
-        Verb::Get if request.subresource == "log" => Err(log(&*state.current(request)?, request)),
-        Verb::Get => Ok(shown(&state.current(request)?, 200)),
+        Verb::Watch => {
+            let faults = WatchFaults::new(&shared.faults, request, fault);
+            Ok(stream(Watch::start(
+                shared.clone(),
+                state,
+                request,
+                faults,
+            )?))
+        }
         Verb::List => {
             let pinned = match fault {
                 Some((_, Effect::ReplayList(revision))) => Some(revision),
                 _ => None,
             };
+            let page = state.list(request, pinned)?;
             Ok(json(
                 200,
-                &view.many(&kind, &state.list(request, pinned)?, now),
+                &View::of(request).many(&request.kind, &page, shared.clock.now()),
             ))
         }
-        Verb::Watch => Ok(stream(Watch::start(
-            shared.clone(),
-            state,
-            request,
-            WatchFaults::new(&shared.faults, request, fault),
-        )?)),
-        Verb::Create if request.subresource == "binding" => state
-            .bind(request, &request.json()?)
-            .map(|(object, code)| json(code, &object)),
-        Verb::Create => state
-            .create(request, request.json()?)
-            .map(|(object, code)| shown(&object, code)),
-        Verb::Update => state
-            .replace(request, request.json()?)
-            .map(|(object, code)| shown(&object, code)),
-        Verb::Patch => state
-            .patch(request)
-            .map(|(object, code)| shown(&object, code)),
-        Verb::Delete => state.delete(request).map(|object| {
-            if object["kind"] == "Status" {
-                json(200, &object)
-            } else {
-                shown(&object, 200)
-            }
-        }),
         Verb::DeleteCollection => {
             let mut page = state.list(request, None)?;
             page.items = state.delete_all(request, page.items)?;
-            Ok(json(200, &view.many(&kind, &page, now)))
+            Ok(json(
+                200,
+                &View::of(request).many(&request.kind, &page, shared.clock.now()),
+            ))
+        }
+        _ => {
+            let (object, code) = one(state, request)?;
+            let shown = if object["kind"] == "Status" {
+                object
+            } else {
+                show(&request.kind, &object)
+            };
+            Ok(json(
+                code,
+                &View::of(request).one(&request.kind, &shown, shared.clock.now(), true),
+            ))
         }
     }
 }
 
+/// The verbs that concern one object.
+fn one(state: &mut State, request: &Request) -> Result<Written, ApiError> {
+    match (request.verb, request.subresource.as_str()) {
+        (Verb::Get, "log") => Err(log(&*state.current(request)?, request)),
+        (Verb::Create, "binding") => state.bind(request, &request.json()?),
+        (Verb::Create, _) => state.create(request, request.json()?),
+        (Verb::Update, _) => state.replace(request, request.json()?),
+        (Verb::Patch, _) => state.patch(request),
+        (Verb::Delete, _) => Ok((state.delete(request)?, 200)),
+        _ => Ok((state.current(request)?, 200)),
+    }
+}
+
 fn check_subresource(request: &Request) -> Result<(), ApiError> {
+    if request.kind.namespaced && request.namespace.is_empty() {
+        // Without a namespace there are only lists and watches.
+        match request.verb {
+            Verb::Create | Verb::DeleteCollection => return Err(ApiError::method_not_allowed()),
+            _ if !request.name.is_empty() => return Err(ApiError::no_such_resource()),
+            _ => {}
+        }
+    }
     match (request.subresource.as_str(), request.verb) {
         ("", Verb::Create) if !request.name.is_empty() => Err(ApiError::method_not_allowed()),
         ("", _) => Ok(()),
@@ -227,6 +245,23 @@ fn check_subresource(request: &Request) -> Result<(), ApiError> {
         ("binding", Verb::Create) | ("log", Verb::Get) if request.kind.is_core("pods") => Ok(()),
         _ => Err(ApiError::no_such_resource()),
     }
+}
+
+/// Bodies are JSON. Of the others `kubectl create <kind> ...` sends one.
+fn check_media_type(request: &Request) -> Result<(), ApiError> {
+    let foreign = ["protobuf", "application/yaml", "cbor"]
+        .iter()
+        .any(|name| request.content_type.contains(name));
+    if foreign
+        && matches!(
+            request.verb,
+            Verb::Create | Verb::Update | Verb::Delete | Verb::DeleteCollection
+        )
+    {
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json";
+        return Err(ApiError::new(415, "UnsupportedMediaType", message));
+    }
+    Ok(())
 }
 
 /// There are no logs; the refusals that come before them are the real ones.

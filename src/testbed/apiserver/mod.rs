@@ -7,8 +7,8 @@
 //!
 //! * No authentication, authorization, admission webhooks or policies, quotas, priority and fairness. Of the built-in
 //!   admission only what changes pods: default tolerations, priority, namespace life cycle.
-//! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, no OpenAPI v2, no schemas of types (so no
-//!   `kubectl explain`).
+//! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, no OpenAPI v2, no schemas of types. So there
+//!   is no `kubectl explain`, and no `kubectl create namespace x` and the like, whose bodies are protobuf (415); `create -f` works.
 //! * Of the schema of a CRD nothing is enforced, no defaults, no conversion beyond `apiVersion`; printer columns know simple paths.
 //! * Server-side apply merges and removes what the same manager applied before; it knows no ownership, so no conflicts, and
 //!   writes no `managedFields`. Lists of custom resources are replaced whole.

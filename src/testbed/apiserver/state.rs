@@ -236,10 +236,17 @@ fn check_type(kind: &Kind, body: &Value) -> Result<(), DecodeError> {
     if version == kind.api_version() && name == kind.kind {
         return Ok(());
     }
+    let (from, to) = (
+        version.rsplit('/').next().unwrap_or_default(),
+        kind.group.split('.').next().unwrap_or_default(),
+    );
+    let to = if to.is_empty() { "core" } else { to };
+    let what = format!(
+        "{name} in version {version:?} cannot be handled as a {0}",
+        kind.kind
+    );
     Err(DecodeError::Kind(format!(
-        "{name} in version {version:?} cannot be handled as a {}: the API version in the data ({version}) and its kind ({name}) do not match the expected ones ({}, {})",
-        kind.kind,
-        kind.api_version(),
+        "{what}: converting ({from}.{name}) to ({to}.{}): unknown conversion",
         kind.kind
     )))
 }

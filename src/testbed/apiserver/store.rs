@@ -1,6 +1,6 @@
 //! Objects, their history and the revision: what etcd and the watch cache are to the real server.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -60,7 +60,7 @@ pub struct Store {
     objects: HashMap<String, Objects>,
     history: VecDeque<Change>,
     /// Objects by the uid of one of their owners.
-    dependents: HashMap<String, Vec<(String, Key)>>,
+    dependents: HashMap<String, BTreeSet<(String, Key)>>,
     uids: HashMap<String, (String, Key)>,
 }
 
@@ -187,7 +187,12 @@ impl Store {
 
     /// The objects that name this uid as an owner.
     pub fn dependents(&self, uid: &str) -> Vec<(String, Key)> {
-        self.dependents.get(uid).cloned().unwrap_or_default()
+        self.dependents
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     /// Where the live object with this uid is.
@@ -217,7 +222,7 @@ impl Store {
                 .dependents
                 .entry(text(owner, "/uid").to_owned())
                 .or_default();
-            entry.push((storage.to_owned(), key.clone()));
+            entry.insert((storage.to_owned(), key.clone()));
         }
     }
 
@@ -225,7 +230,7 @@ impl Store {
         for owner in object.map_or(&[][..], |object| list(object, "/metadata/ownerReferences")) {
             let uid = text(owner, "/uid");
             if let Some(entry) = self.dependents.get_mut(uid) {
-                entry.retain(|(other, dependent)| other != storage || dependent != key);
+                entry.remove(&(storage.to_owned(), key.clone()));
                 if entry.is_empty() {
                     self.dependents.remove(uid);
                 }

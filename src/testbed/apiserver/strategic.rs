@@ -60,6 +60,7 @@ fn merge_maps(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> Re
     for (field, value) in patch.iter().filter(|(field, _)| !field.starts_with('$')) {
         merge_field(target, field, value)?;
     }
+    set_order(target, patch);
     delete_from_sets(target, patch);
     retain_keys(target, patch);
     Ok(())
@@ -198,6 +199,37 @@ fn go_pair((name, value): (&String, &Value)) -> String {
     )
 }
 
+/// `$setElementOrder/<field>` gives the order of the items it names.
+fn set_order(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+    for (directive, order) in patch {
+        let (Some(field), Some(order)) = (
+            directive.strip_prefix("$setElementOrder/"),
+            order.as_array(),
+        ) else {
+            continue;
+        };
+        let (Some(key), Some(Value::Array(items))) =
+            (merge_key(field, order), target.get_mut(field))
+        else {
+            continue;
+        };
+        let original = std::mem::take(items);
+        let named = |item: &&Value| order.iter().any(|one| one.get(key) == item.get(key));
+        let in_order = order.iter().filter_map(|one| {
+            original
+                .iter()
+                .find(|item| item.get(key) == one.get(key))
+                .cloned()
+        });
+        let others = original
+            .iter()
+            .filter(|item| !named(item))
+            .cloned()
+            .collect();
+        *items = interleave(key, &original, others, in_order.collect());
+    }
+}
+
 /// Removes the items that `$deleteFromPrimitiveList/<field>` names.
 fn delete_from_sets(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (directive, unwanted) in patch {
@@ -249,7 +281,7 @@ mod tests {
     fn merges_containers_by_name_and_env_by_name() {
         let spec = json!({"containers": [{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]}, {"name": "b"}]});
         let patch = json!({"containers": [{"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}]}, {"name": "c"}]});
-        let a = json!({"name": "a", "image": "2", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]});
+        let a = json!({"name": "a", "image": "2", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}]});
         assert_eq!(
             patched(spec, patch),
             json!({"containers": [a, {"name": "c"}, {"name": "b"}]})
@@ -259,7 +291,7 @@ mod tests {
     #[test]
     fn obeys_directives() {
         let status = json!({"conditions": [{"type": "Ready"}, {"type": "Foo"}]});
-        let patch = json!({"$setElementOrder/conditions": [], "conditions": [{"type": "Foo", "$patch": "delete"}]});
+        let patch = json!({"$setElementOrder/conditions": [{"type": "Ready"}], "conditions": [{"type": "Foo", "$patch": "delete"}]});
         assert_eq!(
             patched(status.clone(), patch),
             json!({"conditions": [{"type": "Ready"}]})
@@ -268,6 +300,12 @@ mod tests {
         assert_eq!(
             patched(status, patch),
             json!({"conditions": [{"type": "Bar"}]})
+        );
+        let patch = json!({"$setElementOrder/env": [{"name": "b"}, {"name": "a"}]});
+        let turned = json!({"env": [{"name": "b"}, {"name": "a"}]});
+        assert_eq!(
+            patched(json!({"env": [{"name": "a"}, {"name": "b"}]}), patch),
+            turned
         );
         let patch = json!({"$patch": "replace", "b": 2});
         assert_eq!(patched(json!({"a": 1}), patch), json!({"b": 2}));

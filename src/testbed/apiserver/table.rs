@@ -198,52 +198,57 @@ fn job_duration(job: &Value, now: Timestamp) -> String {
 }
 
 fn node(node: &Value, age: &str) -> Vec<Value> {
-    let ready = list(node, "/status/conditions")
-        .iter()
-        .find(|one| one["type"] == "Ready");
-    let mut status = match ready.map(|ready| ready["status"] == "True") {
-        Some(true) => "Ready".to_owned(),
-        Some(false) => "NotReady".to_owned(),
-        None => "Unknown".to_owned(),
-    };
-    if node["spec"]["unschedulable"] == true {
-        status.push_str(",SchedulingDisabled");
-    }
-    let prefix = "node-role.kubernetes.io/";
-    let roles: Vec<_> = node["metadata"]["labels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(label, _)| label.strip_prefix(prefix))
-        .collect();
-    let roles = if roles.is_empty() {
-        "<none>".to_owned()
-    } else {
-        roles.join(",")
-    };
     let address = |kind: &str| {
-        list(node, "/status/addresses")
+        let found = list(node, "/status/addresses")
             .iter()
-            .find(|one| one["type"] == kind)
-            .map_or("<none>", |one| text(one, "/address"))
+            .find(|one| one["type"] == kind);
+        found.map_or("<none>", |one| text(one, "/address"))
     };
-    let info = |field: &str| {
-        Some(text(node, &format!("/status/nodeInfo/{field}")))
-            .filter(|text| !text.is_empty())
-            .unwrap_or("<unknown>")
+    let info = |field: &str| match text(node, &format!("/status/nodeInfo/{field}")) {
+        "" => "<unknown>".into(),
+        text => Value::from(text),
     };
     vec![
         text(node, "/metadata/name").into(),
-        status.into(),
-        roles.into(),
+        node_status(node).into(),
+        node_roles(node).into(),
         age.into(),
         text(node, "/status/nodeInfo/kubeletVersion").into(),
         address("InternalIP").into(),
         address("ExternalIP").into(),
-        info("osImage").into(),
-        info("kernelVersion").into(),
-        info("containerRuntimeVersion").into(),
+        info("osImage"),
+        info("kernelVersion"),
+        info("containerRuntimeVersion"),
     ]
+}
+
+fn node_status(node: &Value) -> String {
+    let ready = list(node, "/status/conditions")
+        .iter()
+        .find(|one| one["type"] == "Ready");
+    let status = match ready.map(|ready| ready["status"] == "True") {
+        Some(true) => "Ready",
+        Some(false) => "NotReady",
+        None => "Unknown",
+    };
+    let cordoned = if node["spec"]["unschedulable"] == true {
+        ",SchedulingDisabled"
+    } else {
+        ""
+    };
+    format!("{status}{cordoned}")
+}
+
+fn node_roles(node: &Value) -> String {
+    let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
+    let roles: Vec<_> = labels
+        .filter_map(|(label, _)| label.strip_prefix("node-role.kubernetes.io/"))
+        .collect();
+    if roles.is_empty() {
+        "<none>".to_owned()
+    } else {
+        roles.join(",")
+    }
 }
 
 /// The first of several fields that is there, in either API.
@@ -256,11 +261,32 @@ fn first<'a>(object: &'a Value, pointers: &[&str]) -> &'a str {
 }
 
 fn event(event: &Value, now: Timestamp) -> Vec<Value> {
-    let first_seen = first(
+    let (first_seen, last_seen) = event_times(event);
+    let (target, part) = event_target(event);
+    let count = ["/series/count", "/count", "/deprecatedCount"]
+        .iter()
+        .find_map(|pointer| int(event, pointer));
+    vec![
+        ago(now, last_seen).into(),
+        text(event, "/type").into(),
+        text(event, "/reason").into(),
+        target.into(),
+        part.into(),
+        event_source(event).into(),
+        first(event, &["/message", "/note"]).trim().into(),
+        ago(now, first_seen).into(),
+        count.unwrap_or(1).into(),
+        text(event, "/metadata/name").into(),
+    ]
+}
+
+/// When it was seen first and last.
+fn event_times(event: &Value) -> (&str, &str) {
+    let seen = first(
         event,
         &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"],
     );
-    let last_seen = first(
+    let last = first(
         event,
         &[
             "/series/lastObservedTime",
@@ -268,61 +294,47 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
             "/deprecatedLastTimestamp",
         ],
     );
-    let last_seen = if last_seen.is_empty() {
-        first_seen
-    } else {
-        last_seen
-    };
-    let object = if event.get("regarding").is_some() {
-        "/regarding"
-    } else {
-        "/involvedObject"
-    };
-    let part = |field: &str| text(event, &format!("{object}/{field}"));
-    let kind = part("kind").to_lowercase();
-    let target = if part("name").is_empty() {
+    (seen, if last.is_empty() { seen } else { last })
+}
+
+/// What it is about, and which part of it.
+fn event_target(event: &Value) -> (String, &str) {
+    let object = event
+        .get("regarding")
+        .or_else(|| event.get("involvedObject"))
+        .unwrap_or(&Value::Null);
+    let (kind, name) = (text(object, "/kind").to_lowercase(), text(object, "/name"));
+    let target = if name.is_empty() {
         kind
     } else {
-        format!("{kind}/{}", part("name"))
+        format!("{kind}/{name}")
     };
-    let component = first(
-        event,
-        &[
-            "/source/component",
-            "/deprecatedSource/component",
-            "/reportingComponent",
-            "/reportingController",
-        ],
+    (target, text(object, "/fieldPath"))
+}
+
+fn event_source(event: &Value) -> String {
+    let component = [
+        "/source/component",
+        "/deprecatedSource/component",
+        "/reportingComponent",
+        "/reportingController",
+    ];
+    let (component, instance) = (
+        first(event, &component),
+        first(
+            event,
+            &[
+                "/source/host",
+                "/deprecatedSource/host",
+                "/reportingInstance",
+            ],
+        ),
     );
-    let instance = first(
-        event,
-        &[
-            "/source/host",
-            "/deprecatedSource/host",
-            "/reportingInstance",
-        ],
-    );
-    let source = if instance.is_empty() {
+    if instance.is_empty() {
         component.to_owned()
     } else {
         format!("{component}, {instance}")
-    };
-    let count = ["/series/count", "/count", "/deprecatedCount"]
-        .iter()
-        .find_map(|pointer| int(event, pointer))
-        .unwrap_or(1);
-    vec![
-        ago(now, last_seen).into(),
-        text(event, "/type").into(),
-        text(event, "/reason").into(),
-        target.into(),
-        part("fieldPath").into(),
-        source.into(),
-        first(event, &["/message", "/note"]).trim().into(),
-        ago(now, first_seen).into(),
-        count.into(),
-        text(event, "/metadata/name").into(),
-    ]
+    }
 }
 
 /// How long ago something was, in `kubectl`'s words.

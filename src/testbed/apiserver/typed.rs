@@ -133,6 +133,18 @@ const ALWAYS: &[&str] = &[
     "systemUUID",
 ];
 
+/// Flags that the real types leave out when false.
+const PLAIN_FLAGS: &[&str] = &[
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "readOnly",
+    "unschedulable",
+];
+
 /// Drops what the real types leave out when empty: lists, strings and maps of data.
 fn drop_empty(value: &mut Value) {
     match value {
@@ -152,6 +164,7 @@ fn is_omitted(field: &str, value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && DATA.contains(&field),
         Value::String(text) => text.is_empty() && !ALWAYS.contains(&field),
+        Value::Bool(false) => PLAIN_FLAGS.contains(&field),
         _ => false,
     }
 }

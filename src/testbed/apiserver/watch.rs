@@ -181,8 +181,7 @@ impl Watch {
     }
 
     fn bookmark_event(&self, initial: bool) -> WatchEvent {
-        let mut metadata =
-            json!({"resourceVersion": self.cursor.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
         if initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

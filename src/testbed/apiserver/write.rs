@@ -24,6 +24,13 @@ impl State {
     pub fn create(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
         let kind = request.kind.clone();
         let mut new = decode(request, body).map_err(|error| error.of_body(&kind))?;
+        if !text(&new, "/metadata/resourceVersion").is_empty() {
+            return Err(ApiError::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
         self.place(request, &mut new)?;
         self.name(&mut new);
         self.stamp_new(&mut new);
@@ -153,7 +160,9 @@ impl State {
             self.serve_crd(&new);
         }
         if is_released(&new) {
-            return Ok((self.remove(&kind.storage(), new), 200));
+            // Watches see the last stored state, finalizer and all.
+            self.remove(&kind.storage(), Value::clone(old));
+            return Ok((Arc::new(new), 200));
         }
         let stored = self.store.put(&kind.storage(), new);
         self.collect_garbage(&kind.storage(), &Key::of(&stored));

@@ -25,6 +25,7 @@ pub fn prepare_update(job: &mut Value) {
             status.remove(counter);
         }
     }
+    super::pod_status::complete_conditions(job, &["lastProbeTime", "lastTransitionTime"]);
 }
 
 fn defaults(job: &mut Value) {

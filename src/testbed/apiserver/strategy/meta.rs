@@ -137,7 +137,12 @@ pub fn dns_subdomain(field: &str, name: &str) -> Option<FieldError> {
 
 /// A DNS-1123 label of at most 63 characters.
 pub fn dns_label(field: &str, name: &str) -> Option<FieldError> {
-    check(field, name, 63, is_label(name), LABEL)
+    let rule = if is_subdomain(name) {
+        "must not contain dots"
+    } else {
+        LABEL
+    };
+    check(field, name, 63, is_label(name), rule)
 }
 
 fn check(field: &str, name: &str, limit: usize, legal: bool, rule: &str) -> Option<FieldError> {

@@ -52,6 +52,9 @@ pub fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value) {
     }
     match (kind.group.as_str(), kind.resource.as_str()) {
         ("", "pods") => pod::prepare_update(part, new, old),
+        ("", "nodes") => {
+            pod_status::complete_conditions(new, &["lastHeartbeatTime", "lastTransitionTime"])
+        }
         ("batch", "jobs") => job::prepare_update(new),
         _ => {}
     }
@@ -68,6 +71,7 @@ pub fn validate_create(kind: &Kind, new: &Value) -> Vec<FieldError> {
         ("", "pods") => errors.extend(pod_spec::validate(&new["spec"], "spec")),
         ("batch", "jobs") => errors.extend(job::validate(new)),
         (_, "events") => errors.extend(events::validate(new)),
+        ("coordination.k8s.io", _) => errors.extend(validate_lease(new)),
         _ => {}
     }
     errors
@@ -80,9 +84,24 @@ pub fn validate_update(kind: &Kind, part: Part, new: &Value, old: &Value) -> Vec
         ("", "pods", Part::Main) => errors.extend(pod::validate_update(new, old)),
         ("", "pods", Part::Status) => errors.extend(pod_status::validate(new, old)),
         ("batch", "jobs", Part::Main) => errors.extend(job::validate_update(new, old)),
+        ("coordination.k8s.io", _, _) => errors.extend(validate_lease(new)),
         _ => {}
     }
     errors
+}
+
+fn validate_lease(lease: &Value) -> Vec<FieldError> {
+    let check = |field: &str, least: i64, rule: &str| {
+        let value = int(lease, &format!("/spec/{field}")).filter(|value| *value < least)?;
+        Some(FieldError::invalid(
+            format!("spec.{field}"),
+            &value.into(),
+            rule,
+        ))
+    };
+    let duration = check("leaseDurationSeconds", 1, "must be greater than 0");
+    let transitions = check("leaseTransitions", 0, "must be greater than or equal to 0");
+    duration.into_iter().chain(transitions).collect()
 }
 
 fn prepare_node(node: &mut Value) {

@@ -12,6 +12,10 @@ pub fn pod_spec(spec: &mut Value) {
     default(spec, "dnsPolicy", "ClusterFirst");
     default(spec, "schedulerName", "default-scheduler");
     default(spec, "securityContext", json!({}));
+    if let Some(account) = spec.get("serviceAccountName").cloned() {
+        // The older name of the same field.
+        default(spec, "serviceAccount", account);
+    }
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         containers
@@ -36,17 +40,69 @@ fn container(container: &mut Map<String, Value>) {
     default(container, "resources", json!({}));
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
-    let ports = container.get_mut("ports").and_then(Value::as_array_mut);
-    ports
+    items(container, "ports").for_each(|port| default(port, "protocol", "TCP"));
+    items(container, "env").for_each(field_reference);
+    container
+        .get_mut("resources")
         .into_iter()
-        .flatten()
-        .for_each(|port| default(object(port), "protocol", "TCP"));
+        .for_each(requests);
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         container
             .get_mut(name)
             .into_iter()
             .for_each(|one| probe(object(one)));
     }
+    for hook in container
+        .get_mut("lifecycle")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flatten()
+    {
+        scheme(object(hook.1));
+    }
+}
+
+fn items<'a>(
+    map: &'a mut Map<String, Value>,
+    list: &str,
+) -> impl Iterator<Item = &'a mut Map<String, Value>> + use<'a> {
+    map.get_mut(list)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .map(object)
+}
+
+fn field_reference(variable: &mut Map<String, Value>) {
+    let reference = variable
+        .get_mut("valueFrom")
+        .and_then(|from| from.get_mut("fieldRef"));
+    reference
+        .into_iter()
+        .for_each(|one| default(object(one), "apiVersion", "v1"));
+}
+
+/// What has a limit and no request requests its limit.
+fn requests(resources: &mut Value) {
+    let limits = resources
+        .get("limits")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let requests = object(object(resources).entry("requests").or_insert(Value::Null));
+    limits
+        .into_iter()
+        .for_each(|(name, limit)| default(requests, &name, limit));
+}
+
+fn scheme(handler: &mut Map<String, Value>) {
+    handler
+        .get_mut("httpGet")
+        .into_iter()
+        .for_each(|get| default(object(get), "scheme", "HTTP"));
 }
 
 /// `Always` for the tag `latest`, also where it is only implied.
@@ -57,6 +113,7 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 fn probe(probe: &mut Map<String, Value>) {
+    scheme(probe);
     for (field, value) in [
         ("timeoutSeconds", 1),
         ("periodSeconds", 10),
@@ -90,6 +147,13 @@ pub fn pod_only(spec: &mut Value) {
     default(map, "enableServiceLinks", true);
     default(map, "preemptionPolicy", "PreemptLowerPriority");
     default(map, "priority", 0);
+    if map
+        .get("terminationGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .is_some_and(|seconds| seconds < 0)
+    {
+        map.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
+    }
     tolerations(spec);
 }
 

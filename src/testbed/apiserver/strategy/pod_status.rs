@@ -29,11 +29,18 @@ pub fn prepare(new: &mut Value, old: &Value) {
         let statuses = status.get_mut(field).and_then(Value::as_array_mut);
         statuses.into_iter().flatten().for_each(complete_container);
     }
-    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    complete_conditions(new, &["lastProbeTime", "lastTransitionTime"]);
+}
+
+/// Adds the nulls that conditions always write.
+pub fn complete_conditions(object: &mut Value, times: &[&str]) {
+    let conditions = child(object, "status")
+        .get_mut("conditions")
+        .and_then(Value::as_array_mut);
     conditions
         .into_iter()
         .flatten()
-        .for_each(complete_condition);
+        .for_each(|condition| null_unless_set(condition, times));
 }
 
 fn complete_container(status: &mut Value) {
@@ -53,10 +60,6 @@ fn complete_container(status: &mut Value) {
 
 fn child_value<'a>(value: &'a mut Value, field: &str) -> &'a mut Value {
     object(value).entry(field).or_insert(Value::Null)
-}
-
-fn complete_condition(condition: &mut Value) {
-    null_unless_set(condition, &["lastProbeTime", "lastTransitionTime"]);
 }
 
 fn null_unless_set(value: &mut Value, fields: &[&str]) {
