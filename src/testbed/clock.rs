@@ -16,10 +16,7 @@ impl Clock {
     /// A clock that shows `base` now and moves with the runtime's time.
     #[must_use]
     pub fn starting_at(base: Timestamp) -> Self {
-        Self {
-            base,
-            start: Instant::now(),
-        }
+        Self { base, start: Instant::now() }
     }
 
     /// The time it shows.

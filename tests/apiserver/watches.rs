@@ -21,10 +21,7 @@ fn line(event: kube::Result<WatchEvent<Pod>>) -> String {
     }
 }
 
-async fn take(
-    stream: impl Stream<Item = kube::Result<WatchEvent<Pod>>>,
-    count: usize,
-) -> Vec<String> {
+async fn take(stream: impl Stream<Item = kube::Result<WatchEvent<Pod>>>, count: usize) -> Vec<String> {
     stream.take(count).map(line).collect().await
 }
 
@@ -35,17 +32,10 @@ async fn sees_objects_come_and_go_through_a_selector() {
     let params = WatchParams::default().fields("status.phase=Running");
     let stream = pods(&client).watch(&params, "0").await.unwrap();
     pin_mut!(stream);
-    set_status(&client, "a", json!({"phase": "Running"}))
-        .await
-        .unwrap();
+    set_status(&client, "a", json!({"phase": "Running"})).await.unwrap();
     swap(&client, "a", "side:1", "exit:1").await.unwrap();
-    set_status(&client, "a", json!({"phase": "Succeeded"}))
-        .await
-        .unwrap();
-    assert_eq!(
-        take(&mut stream, 3).await,
-        ["added a", "modified a", "deleted a"]
-    );
+    set_status(&client, "a", json!({"phase": "Succeeded"})).await.unwrap();
+    assert_eq!(take(&mut stream, 3).await, ["added a", "modified a", "deleted a"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,19 +46,10 @@ async fn goes_on_from_a_version_and_ends_in_time() {
     create(&client, "b").await;
     let clock = server.clock();
     let start = clock.now();
-    let stream = pods(&client)
-        .watch(&WatchParams::default().timeout(290), &from)
-        .await
-        .unwrap();
+    let stream = pods(&client).watch(&WatchParams::default().timeout(290), &from).await.unwrap();
     // One bookmark a minute, then the end: all of it without waiting.
     let lines: Vec<_> = stream.map(line).collect().await;
-    assert_eq!(
-        lines
-            .iter()
-            .filter(|line| line.starts_with("bookmark"))
-            .count(),
-        4
-    );
+    assert_eq!(lines.iter().filter(|line| line.starts_with("bookmark")).count(), 4);
     assert_eq!(lines[0], "added b");
     assert_eq!(clock.since(start), Duration::from_secs(290));
 }
@@ -80,10 +61,7 @@ async fn compaction_ends_old_watches_with_410() {
     let from = server.revision().to_string();
     create(&client, "b").await;
     server.compact();
-    let stream = pods(&client)
-        .watch(&WatchParams::default(), &from)
-        .await
-        .unwrap();
+    let stream = pods(&client).watch(&WatchParams::default(), &from).await.unwrap();
     let lines: Vec<_> = stream.map(line).collect().await;
     assert_eq!(lines, ["error 410 Expired"]);
 }
@@ -92,10 +70,7 @@ async fn compaction_ends_old_watches_with_410() {
 async fn streams_the_initial_list() {
     let (_server, client) = server();
     create(&client, "a").await;
-    let stream = pods(&client)
-        .watch(&WatchParams::default().initial_events(), "0")
-        .await
-        .unwrap();
+    let stream = pods(&client).watch(&WatchParams::default().initial_events(), "0").await.unwrap();
     let lines = take(stream, 2).await;
     assert_eq!(lines[0], "added a");
     assert!(lines[1].starts_with("bookmark"));
@@ -105,34 +80,20 @@ async fn streams_the_initial_list() {
 async fn the_runtime_watcher_relists_after_410() {
     let (server, client) = server();
     create(&client, "a").await;
-    let stream = watcher(pods(&client), watcher::Config::default())
-        .default_backoff()
-        .touched_objects();
+    let stream = watcher(pods(&client), watcher::Config::default()).default_backoff().touched_objects();
     pin_mut!(stream);
     assert_eq!(stream.next().await.unwrap().unwrap().name_any(), "a");
-    let rule =
-        swaplet::testbed::apiserver::Rule::new(swaplet::testbed::apiserver::Effect::ExpireWatch(0))
-            .times(1);
+    let rule = swaplet::testbed::apiserver::Rule::new(swaplet::testbed::apiserver::Effect::ExpireWatch(0)).times(1);
     server.faults().add(rule);
     let mut names = Vec::new();
     while names.len() < 2 {
         // The error comes first, then the new list.
         match stream.next().await.unwrap() {
             Ok(pod) => names.push(pod.name_any()),
-            Err(error) => names.push(
-                format!("{error}")
-                    .split(':')
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
-            ),
+            Err(error) => names.push(format!("{error}").split(':').next().unwrap_or_default().to_owned()),
         }
     }
     assert_eq!(names[1], "a");
-    let lists = server
-        .recorded()
-        .iter()
-        .filter(|request| request.verb == swaplet::testbed::apiserver::Verb::List)
-        .count();
+    let lists = server.recorded().iter().filter(|request| request.verb == swaplet::testbed::apiserver::Verb::List).count();
     assert_eq!(lists, 2);
 }

@@ -36,17 +36,11 @@ impl Options {
         let orphan = body["orphanDependents"] == true || request.query.flag("orphanDependents");
         let propagation = text("propagationPolicy");
         Ok(Self {
-            grace: int(&body, "/gracePeriodSeconds").or(request
-                .query
-                .number("gracePeriodSeconds")?
-                .and_then(|seconds| i64::try_from(seconds).ok())),
+            grace: int(&body, "/gracePeriodSeconds")
+                .or(request.query.number("gracePeriodSeconds")?.and_then(|seconds| i64::try_from(seconds).ok())),
             uid: self::text(&body, "/preconditions/uid").to_owned(),
             version: self::text(&body, "/preconditions/resourceVersion").to_owned(),
-            propagation: if propagation.is_empty() && orphan {
-                "Orphan".to_owned()
-            } else {
-                propagation
-            },
+            propagation: if propagation.is_empty() && orphan { "Orphan".to_owned() } else { propagation },
             dry_run: request.dry_run() || body["dryRun"].is_array(),
         })
     }
@@ -62,11 +56,7 @@ impl State {
     }
 
     /// DELETE of everything that a selector matches; gives the objects as they were.
-    pub fn delete_all(
-        &mut self,
-        request: &Request,
-        objects: Vec<Arc<Value>>,
-    ) -> Result<Vec<Arc<Value>>, ApiError> {
+    pub fn delete_all(&mut self, request: &Request, objects: Vec<Arc<Value>>) -> Result<Vec<Arc<Value>>, ApiError> {
         let options = Options::of(request)?;
         for object in &objects {
             self.delete_object(&request.kind.clone(), object, &options);
@@ -109,13 +99,8 @@ impl State {
     /// Sets deletion time and grace; false if nothing is to be done.
     fn mark(&self, kind: &Kind, new: &mut Value, old: &Value, options: &Options) -> bool {
         let pod = kind.is_core("pods");
-        let pending = int(old, "/metadata/deletionGracePeriodSeconds")
-            .filter(|_| old["metadata"].get("deletionTimestamp").is_some());
-        let grace = if pod {
-            strategy::graceful_period(old, options.grace)
-        } else {
-            0
-        };
+        let pending = int(old, "/metadata/deletionGracePeriodSeconds").filter(|_| old["metadata"].get("deletionTimestamp").is_some());
+        let grace = if pod { strategy::graceful_period(old, options.grace) } else { 0 };
         match pending {
             // Only a shorter grace period may be given to what is being deleted already.
             Some(before) if options.grace.is_none() || grace >= before => return new != old,
@@ -126,11 +111,7 @@ impl State {
                 }
             }
         }
-        let end = self
-            .clock
-            .now()
-            .checked_add(jiff::SignedDuration::from_secs(grace))
-            .unwrap_or(jiff::Timestamp::MAX);
+        let end = self.clock.now().checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
         let metadata = child(new, "metadata");
         metadata.insert("deletionTimestamp".to_owned(), seconds(end).into());
         metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
@@ -155,30 +136,21 @@ impl State {
 
     /// An owner is gone: without another one alive the dependent goes too.
     fn orphaned(&mut self, storage: &str, key: &Key, uid: &str) {
-        let (Some(kind), Some(object)) = (self.stored_kind(storage), self.store.get(storage, key))
-        else {
+        let (Some(kind), Some(object)) = (self.stored_kind(storage), self.store.get(storage, key)) else {
             return;
         };
-        let alive = list(&object, "/metadata/ownerReferences")
-            .iter()
-            .any(|owner| self.store.by_uid(text(owner, "/uid")).is_some());
+        let alive = list(&object, "/metadata/ownerReferences").iter().any(|owner| self.store.by_uid(text(owner, "/uid")).is_some());
         if alive {
             self.drop_owner(storage, &object, uid);
         } else {
-            let options = Options {
-                propagation: "Background".to_owned(),
-                ..Options::default()
-            };
+            let options = Options { propagation: "Background".to_owned(), ..Options::default() };
             self.delete_object(&kind, &object, &options);
         }
     }
 
     fn drop_owner(&mut self, storage: &str, object: &Value, uid: &str) {
         let mut new = object.clone();
-        if let Some(owners) = new
-            .pointer_mut("/metadata/ownerReferences")
-            .and_then(Value::as_array_mut)
-        {
+        if let Some(owners) = new.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
             owners.retain(|owner| text(owner, "/uid") != uid);
         }
         if list(&new, "/metadata/ownerReferences").is_empty() {
@@ -189,20 +161,13 @@ impl State {
 
     /// Works off the two finalizers that belong to the garbage collector.
     pub fn collect_garbage(&mut self, storage: &str, key: &Key) {
-        let Some(object) = self
-            .store
-            .get(storage, key)
-            .filter(|object| object["metadata"].get("deletionTimestamp").is_some())
-        else {
+        let Some(object) = self.store.get(storage, key).filter(|object| object["metadata"].get("deletionTimestamp").is_some()) else {
             return;
         };
         let uid = text(&object, "/metadata/uid").to_owned();
         if has_finalizer(&object, ORPHAN) {
             for (storage, key) in self.store.dependents(&uid) {
-                self.store
-                    .get(&storage, &key)
-                    .into_iter()
-                    .for_each(|dependent| self.drop_owner(&storage, &dependent, &uid));
+                self.store.get(&storage, &key).into_iter().for_each(|dependent| self.drop_owner(&storage, &dependent, &uid));
             }
             self.release(storage, key, ORPHAN);
         } else if has_finalizer(&object, FOREGROUND) && !self.blocked(&uid) {
@@ -213,30 +178,18 @@ impl State {
     /// Deletes the dependents; true while one of those is left that the owner must wait for.
     fn blocked(&mut self, uid: &str) -> bool {
         for (storage, key) in self.store.dependents(uid) {
-            let (Some(kind), Some(object)) =
-                (self.stored_kind(&storage), self.store.get(&storage, &key))
-            else {
+            let (Some(kind), Some(object)) = (self.stored_kind(&storage), self.store.get(&storage, &key)) else {
                 continue;
             };
             if object["metadata"].get("deletionTimestamp").is_none() {
-                let options = Options {
-                    propagation: "Foreground".to_owned(),
-                    ..Options::default()
-                };
+                let options = Options { propagation: "Foreground".to_owned(), ..Options::default() };
                 self.delete_object(&kind, &object, &options);
             }
         }
-        let blocks =
-            |owner: &Value| text(owner, "/uid") == uid && owner["blockOwnerDeletion"] == true;
+        let blocks = |owner: &Value| text(owner, "/uid") == uid && owner["blockOwnerDeletion"] == true;
         let left = self.store.dependents(uid);
-        let mut left = left
-            .iter()
-            .filter_map(|(storage, key)| self.store.get(storage, key));
-        left.any(|object| {
-            list(&object, "/metadata/ownerReferences")
-                .iter()
-                .any(blocks)
-        })
+        let mut left = left.iter().filter_map(|(storage, key)| self.store.get(storage, key));
+        left.any(|object| list(&object, "/metadata/ownerReferences").iter().any(blocks))
     }
 
     fn release(&mut self, storage: &str, key: &Key, finalizer: &str) {
@@ -259,20 +212,11 @@ impl State {
         child(&mut new, "status").insert("phase".to_owned(), "Terminating".into());
         let stored = self.store.put("namespaces", new);
         let name = text(old, "/metadata/name").to_owned();
-        let inside: Vec<_> = self
-            .store
-            .everything()
-            .filter(|(_, key)| key.namespace == name)
-            .map(|(storage, key)| (storage.clone(), key.clone()))
-            .collect();
+        let inside: Vec<_> =
+            self.store.everything().filter(|(_, key)| key.namespace == name).map(|(storage, key)| (storage.clone(), key.clone())).collect();
         for (storage, key) in inside {
-            if let (Some(kind), Some(object)) =
-                (self.stored_kind(&storage), self.store.get(&storage, &key))
-            {
-                let options = Options {
-                    propagation: "Background".to_owned(),
-                    ..Options::default()
-                };
+            if let (Some(kind), Some(object)) = (self.stored_kind(&storage), self.store.get(&storage, &key)) {
+                let options = Options { propagation: "Background".to_owned(), ..Options::default() };
                 self.delete_object(&kind, &object, &options);
             }
         }
@@ -286,12 +230,7 @@ impl State {
             return;
         };
         let terminating = namespace["metadata"].get("deletionTimestamp").is_some();
-        if terminating
-            && !self
-                .store
-                .everything()
-                .any(|(_, key)| key.namespace == name)
-        {
+        if terminating && !self.store.everything().any(|(_, key)| key.namespace == name) {
             self.store.remove("namespaces", Value::clone(&namespace));
         }
     }
@@ -303,11 +242,7 @@ fn gone(kind: &Kind, old: &Value) -> Arc<Value> {
 }
 
 fn check_preconditions(kind: &Kind, options: &Options, old: &Value) -> Result<(), ApiError> {
-    let (uid, version, name) = (
-        text(old, "/metadata/uid"),
-        text(old, "/metadata/resourceVersion"),
-        text(old, "/metadata/name"),
-    );
+    let (uid, version, name) = (text(old, "/metadata/uid"), text(old, "/metadata/resourceVersion"), text(old, "/metadata/name"));
     let conflict = |what: &str, asked: &str, is: &str, then: &str| {
         let why = format!(
             "the {what} in the precondition ({asked}) does not match the {what} in record ({is}). The object might have been {then}"
@@ -336,19 +271,12 @@ fn set_propagation(kind: &Kind, object: &mut Value, policy: &str) {
     remove_finalizer(object, FOREGROUND);
     remove_finalizer(object, ORPHAN);
     let Some(wanted) = wanted else { return };
-    let finalizers = child(object, "metadata")
-        .entry("finalizers")
-        .or_insert_with(|| json!([]));
-    finalizers
-        .as_array_mut()
-        .into_iter()
-        .for_each(|finalizers| finalizers.push(wanted.into()));
+    let finalizers = child(object, "metadata").entry("finalizers").or_insert_with(|| json!([]));
+    finalizers.as_array_mut().into_iter().for_each(|finalizers| finalizers.push(wanted.into()));
 }
 
 fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    list(object, "/metadata/finalizers")
-        .iter()
-        .any(|one| one == finalizer)
+    list(object, "/metadata/finalizers").iter().any(|one| one == finalizer)
 }
 
 fn remove_finalizer(object: &mut Value, finalizer: &str) {

@@ -18,12 +18,7 @@ const NAMES: &[(&str, &str)] = &[
 
 /// An event of `events.k8s.io` in the stored form.
 pub fn to_core(event: &Value) -> Value {
-    let mut core = renamed(event, |new| {
-        NAMES
-            .iter()
-            .find(|(_, name)| *name == new)
-            .map(|(core, _)| *core)
-    });
+    let mut core = renamed(event, |new| NAMES.iter().find(|(_, name)| *name == new).map(|(core, _)| *core));
     core.insert("apiVersion".to_owned(), "v1".into());
     complete(&mut core);
     core.into()
@@ -31,24 +26,15 @@ pub fn to_core(event: &Value) -> Value {
 
 /// A stored event as `events.k8s.io` shows it.
 pub fn from_core(event: &Value) -> Value {
-    let mut new = renamed(event, |core| {
-        NAMES
-            .iter()
-            .find(|(name, _)| *name == core)
-            .map(|(_, new)| *new)
-    });
+    let mut new = renamed(event, |core| NAMES.iter().find(|(name, _)| *name == core).map(|(_, new)| *new));
     new.insert("apiVersion".to_owned(), "events.k8s.io/v1".into());
-    new.retain(|field, value| {
-        !matches!(field.as_str(), "reportingController" | "reportingInstance") || value != ""
-    });
+    new.retain(|field, value| !matches!(field.as_str(), "reportingController" | "reportingInstance") || value != "");
     new.into()
 }
 
 fn renamed<'a>(event: &'a Value, name: impl Fn(&str) -> Option<&'a str>) -> Map<String, Value> {
     let fields = event.as_object().into_iter().flatten();
-    fields
-        .map(|(field, value)| (name(field).unwrap_or(field).to_owned(), value.clone()))
-        .collect()
+    fields.map(|(field, value)| (name(field).unwrap_or(field).to_owned(), value.clone())).collect()
 }
 
 /// Adds what the real type always writes.
@@ -79,11 +65,7 @@ pub fn validate(event: &Value) -> Vec<FieldError> {
         }
     }
     if text(event, "/message").len() > 1024 {
-        errors.push(FieldError::invalid(
-            "message",
-            &"".into(),
-            "can have at most 1024 characters",
-        ));
+        errors.push(FieldError::invalid("message", &"".into(), "can have at most 1024 characters"));
     }
     errors
 }
@@ -97,17 +79,9 @@ mod tests {
         let new = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello", "regarding": {"name": "p"},
             "reportingController": "swaplet", "reportingInstance": "i", "eventTime": "2026-01-01T00:00:00.000000Z"});
         let core = to_core(&new);
-        assert_eq!(
-            (&core["message"], &core["involvedObject"]["name"]),
-            (&json!("hello"), &json!("p"))
-        );
+        assert_eq!((&core["message"], &core["involvedObject"]["name"]), (&json!("hello"), &json!("p")));
         let back = from_core(&core);
-        assert!(
-            new.as_object()
-                .unwrap()
-                .iter()
-                .all(|(field, value)| &back[field] == value)
-        );
+        assert!(new.as_object().unwrap().iter().all(|(field, value)| &back[field] == value));
         assert_eq!(back["deprecatedSource"], json!({}));
     }
 }

@@ -78,8 +78,7 @@ impl Shared {
 
     /// Tells watches that something may have changed.
     fn announce(&self, revision: u64) {
-        self.revisions
-            .send_if_modified(|known| std::mem::replace(known, revision) != revision);
+        self.revisions.send_if_modified(|known| std::mem::replace(known, revision) != revision);
     }
 }
 
@@ -95,16 +94,8 @@ impl ApiServer {
     pub fn new(clock: Clock) -> Self {
         let state = State::new(clock);
         let revisions = tokio::sync::watch::Sender::new(state.store.revision());
-        let shared = Shared {
-            state: Mutex::new(state),
-            clock,
-            faults: Faults::default(),
-            recorded: Mutex::default(),
-            revisions,
-        };
-        Self {
-            shared: Arc::new(shared),
-        }
+        let shared = Shared { state: Mutex::new(state), clock, faults: Faults::default(), recorded: Mutex::default(), revisions };
+        Self { shared: Arc::new(shared) }
     }
 
     /// A kube client on this server, without sockets. Needs a tokio runtime.
@@ -117,10 +108,7 @@ impl ApiServer {
     #[must_use]
     pub fn client_as(&self, user_agent: &'static str) -> kube::Client {
         let name = move |mut request: ::http::Request<kube::client::Body>| {
-            request.headers_mut().insert(
-                ::http::header::USER_AGENT,
-                ::http::HeaderValue::from_static(user_agent),
-            );
+            request.headers_mut().insert(::http::header::USER_AGENT, ::http::HeaderValue::from_static(user_agent));
             request
         };
         kube::Client::new(tower::util::MapRequest::new(self.clone(), name), "default")
@@ -165,27 +153,16 @@ impl ApiServer {
     /// A stored object, past all faults and records: `resource` is `pods` or `jobs.batch`.
     #[must_use]
     pub fn peek(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
-        self.shared
-            .lock()
-            .store
-            .get(resource, &Key::new(namespace, name))
+        self.shared.lock().store.get(resource, &Key::new(namespace, name))
     }
 
     /// All stored objects of a resource, past all faults and records.
     #[must_use]
     pub fn peek_all(&self, resource: &str) -> Vec<Arc<Value>> {
-        self.shared
-            .lock()
-            .store
-            .all(resource)
-            .map(|(_, object)| object.clone())
-            .collect()
+        self.shared.lock().store.all(resource).map(|(_, object)| object.clone()).collect()
     }
 
     fn records(&self) -> MutexGuard<'_, Vec<Recorded>> {
-        self.shared
-            .recorded
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -33,9 +33,7 @@ impl ApiServer {
     async fn converse(self, stream: TcpStream) {
         let service = TowerToHyperService::new(self);
         // What ends a connection early, an injected fault included, is the client's to notice.
-        let _ = http1::Builder::new()
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
     }
 
     /// A kubeconfig for a server on this address.
@@ -44,9 +42,7 @@ impl ApiServer {
         let cluster = format!("- name: swaplet\n  cluster:\n    server: http://{address}\n");
         let context = "- name: swaplet\n  context:\n    cluster: swaplet\n    user: swaplet\n    namespace: default\n";
         let user = "- name: swaplet\n  user: {}\n";
-        format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: swaplet\nclusters:\n{cluster}contexts:\n{context}users:\n{user}"
-        )
+        format!("apiVersion: v1\nkind: Config\ncurrent-context: swaplet\nclusters:\n{cluster}contexts:\n{context}users:\n{user}")
     }
 }
 
@@ -54,7 +50,6 @@ fn refuse_public(address: SocketAddr) -> io::Result<()> {
     if address.ip().is_loopback() {
         return Ok(());
     }
-    let message =
-        format!("{address} is not a loopback address, and this server asks nobody who they are");
+    let message = format!("{address} is not a loopback address, and this server asks nobody who they are");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }

@@ -19,18 +19,12 @@ pub struct Key {
 impl Key {
     /// The key of an object.
     pub fn of(object: &Value) -> Self {
-        Self::new(
-            text(object, "/metadata/namespace"),
-            text(object, "/metadata/name"),
-        )
+        Self::new(text(object, "/metadata/namespace"), text(object, "/metadata/name"))
     }
 
     /// A key from its parts.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 }
 
@@ -84,18 +78,13 @@ impl Store {
     }
 
     /// All objects of a storage, in the order of their keys.
-    pub fn all<'a>(
-        &'a self,
-        storage: &str,
-    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
+    pub fn all<'a>(&'a self, storage: &str) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
         self.objects.get(storage).into_iter().flatten()
     }
 
     /// Every object of every storage.
     pub fn everything(&self) -> impl Iterator<Item = (&String, &Key)> {
-        self.objects
-            .iter()
-            .flat_map(|(storage, objects)| objects.keys().map(move |key| (storage, key)))
+        self.objects.iter().flat_map(|(storage, objects)| objects.keys().map(move |key| (storage, key)))
     }
 
     /// The objects as they were at an older revision, `None` if that is compacted.
@@ -104,11 +93,7 @@ impl Store {
             return None;
         }
         let mut objects = self.objects.get(storage).cloned().unwrap_or_default();
-        for change in self
-            .since(revision)
-            .rev()
-            .filter(|change| change.storage == storage)
-        {
+        for change in self.since(revision).rev().filter(|change| change.storage == storage) {
             match &change.previous {
                 Some(previous) => objects.insert(change.key.clone(), previous.clone()),
                 None => objects.remove(&change.key),
@@ -120,36 +105,18 @@ impl Store {
     /// The changes after a revision, oldest first.
     pub fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Change> {
         let skip = revision.saturating_sub(self.oldest());
-        self.history.range(
-            usize::try_from(skip)
-                .unwrap_or(usize::MAX)
-                .min(self.history.len())..,
-        )
+        self.history.range(usize::try_from(skip).unwrap_or(usize::MAX).min(self.history.len())..)
     }
 
     /// Creates or replaces an object and stamps it with the new revision.
     pub fn put(&mut self, storage: &str, mut object: Value) -> Arc<Value> {
         let key = Key::of(&object);
         let object = self.stamp(&mut object);
-        let previous = self
-            .objects
-            .entry(storage.to_owned())
-            .or_default()
-            .insert(key.clone(), object.clone());
+        let previous = self.objects.entry(storage.to_owned()).or_default().insert(key.clone(), object.clone());
         self.forget_owners(storage, &key, previous.as_deref());
         self.index_owners(storage, &key, &object);
-        self.uids.insert(
-            text(&object, "/metadata/uid").to_owned(),
-            (storage.to_owned(), key.clone()),
-        );
-        self.record(Change {
-            revision: self.revision,
-            storage: storage.to_owned(),
-            key,
-            object: object.clone(),
-            previous,
-            deleted: false,
-        });
+        self.uids.insert(text(&object, "/metadata/uid").to_owned(), (storage.to_owned(), key.clone()));
+        self.record(Change { revision: self.revision, storage: storage.to_owned(), key, object: object.clone(), previous, deleted: false });
         object
     }
 
@@ -157,42 +124,23 @@ impl Store {
     pub fn remove(&mut self, storage: &str, mut last: Value) -> Arc<Value> {
         let key = Key::of(&last);
         let object = self.stamp(&mut last);
-        let previous = self
-            .objects
-            .get_mut(storage)
-            .and_then(|objects| objects.remove(&key));
+        let previous = self.objects.get_mut(storage).and_then(|objects| objects.remove(&key));
         self.forget_owners(storage, &key, previous.as_deref());
         self.uids.remove(text(&object, "/metadata/uid"));
-        self.record(Change {
-            revision: self.revision,
-            storage: storage.to_owned(),
-            key,
-            object: object.clone(),
-            previous,
-            deleted: true,
-        });
+        self.record(Change { revision: self.revision, storage: storage.to_owned(), key, object: object.clone(), previous, deleted: true });
         object
     }
 
     /// Forgets all changes up to and including `revision`; watches that need them get 410.
     pub fn compact(&mut self, revision: u64) {
-        while self
-            .history
-            .front()
-            .is_some_and(|change| change.revision <= revision)
-        {
+        while self.history.front().is_some_and(|change| change.revision <= revision) {
             self.history.pop_front();
         }
     }
 
     /// The objects that name this uid as an owner.
     pub fn dependents(&self, uid: &str) -> Vec<(String, Key)> {
-        self.dependents
-            .get(uid)
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect()
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
     /// Where the live object with this uid is.
@@ -202,10 +150,7 @@ impl Store {
 
     fn stamp(&mut self, object: &mut Value) -> Arc<Value> {
         self.revision += 1;
-        child(object, "metadata").insert(
-            "resourceVersion".to_owned(),
-            self.revision.to_string().into(),
-        );
+        child(object, "metadata").insert("resourceVersion".to_owned(), self.revision.to_string().into());
         Arc::new(object.take())
     }
 
@@ -218,10 +163,7 @@ impl Store {
 
     fn index_owners(&mut self, storage: &str, key: &Key, object: &Value) {
         for owner in list(object, "/metadata/ownerReferences") {
-            let entry = self
-                .dependents
-                .entry(text(owner, "/uid").to_owned())
-                .or_default();
+            let entry = self.dependents.entry(text(owner, "/uid").to_owned()).or_default();
             entry.insert((storage.to_owned(), key.clone()));
         }
     }

@@ -40,19 +40,13 @@ pub fn decode(kind: &Kind, object: Value) -> Result<Decoded, String> {
 
 /// Whether objects of this kind have no type here, as custom resources and CRDs.
 pub fn is_untyped(kind: &Kind) -> bool {
-    !matches!(
-        kind.group.as_str(),
-        "" | "batch" | "events.k8s.io" | "coordination.k8s.io" | "apps"
-    )
+    !matches!(kind.group.as_str(), "" | "batch" | "events.k8s.io" | "coordination.k8s.io" | "apps")
 }
 
 fn untyped(object: Value) -> Result<Decoded, String> {
     match object.get("metadata") {
         Some(metadata) if !metadata.is_object() => Err("metadata must be an object".to_owned()),
-        _ => Ok(Decoded {
-            object,
-            unknown: Vec::new(),
-        }),
+        _ => Ok(Decoded { object, unknown: Vec::new() }),
     }
 }
 
@@ -82,18 +76,8 @@ fn compare(path: &str, raw: &Value, typed: &Value, unknown: &mut Vec<String>) {
     }
 }
 
-fn compare_field(
-    path: &str,
-    field: &str,
-    raw: &Value,
-    typed: &Map<String, Value>,
-    unknown: &mut Vec<String>,
-) {
-    let path = if path.is_empty() {
-        field.to_owned()
-    } else {
-        format!("{path}.{field}")
-    };
+fn compare_field(path: &str, field: &str, raw: &Value, typed: &Map<String, Value>, unknown: &mut Vec<String>) {
+    let path = if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     match typed.get(field) {
         Some(typed) => compare(&path, raw, typed, unknown),
         None => unknown.push(path),
@@ -101,17 +85,7 @@ fn compare_field(
 }
 
 /// Maps whose keys are data: an empty value in them means something.
-const DATA: &[&str] = &[
-    "labels",
-    "annotations",
-    "data",
-    "stringData",
-    "binaryData",
-    "nodeSelector",
-    "matchLabels",
-    "limits",
-    "requests",
-];
+const DATA: &[&str] = &["labels", "annotations", "data", "stringData", "binaryData", "nodeSelector", "matchLabels", "limits", "requests"];
 
 /// Strings that the real types always write.
 const ALWAYS: &[&str] = &[
@@ -134,25 +108,14 @@ const ALWAYS: &[&str] = &[
 ];
 
 /// Flags that the real types leave out when false.
-const PLAIN_FLAGS: &[&str] = &[
-    "hostNetwork",
-    "hostPID",
-    "hostIPC",
-    "stdin",
-    "stdinOnce",
-    "tty",
-    "readOnly",
-    "unschedulable",
-];
+const PLAIN_FLAGS: &[&str] = &["hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly", "unschedulable"];
 
 /// Drops what the real types leave out when empty: lists, strings and maps of data.
 fn drop_empty(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|field, value| !is_omitted(field, value));
-            map.iter_mut()
-                .filter(|(field, _)| !DATA.contains(&field.as_str()))
-                .for_each(|(_, value)| drop_empty(value));
+            map.iter_mut().filter(|(field, _)| !DATA.contains(&field.as_str())).for_each(|(_, value)| drop_empty(value));
         }
         Value::Array(items) => items.iter_mut().for_each(drop_empty),
         _ => {}
@@ -185,8 +148,7 @@ mod tests {
 
     #[test]
     fn refuses_wrong_types() {
-        let pod =
-            json!({"apiVersion": "v1", "kind": "Pod", "spec": {"activeDeadlineSeconds": "soon"}});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"activeDeadlineSeconds": "soon"}});
         assert!(decode(&builtin()[0], pod).is_err());
     }
 

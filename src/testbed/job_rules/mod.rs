@@ -45,10 +45,7 @@ impl Plan {
     #[must_use]
     pub fn acts(&self) -> bool {
         let pods = [&self.forget, &self.delete, &self.release];
-        self.status.is_some()
-            || self.create > 0
-            || self.expired
-            || pods.iter().any(|names| !names.is_empty())
+        self.status.is_some() || self.create > 0 || self.expired || pods.iter().any(|names| !names.is_empty())
     }
 }
 
@@ -62,24 +59,11 @@ pub fn decide(job: &Job, pods: &[Pod], backoff: &Backoff, now: Timestamp) -> Pla
     if finished(&old).is_some() {
         return after_the_end(spec, &old, pods, backoff, now);
     }
-    let plan = Plan {
-        backoff: backoff.clone(),
-        ..Plan::default()
-    };
+    let plan = Plan { backoff: backoff.clone(), ..Plan::default() };
     let active = pods.iter().filter(|pod| is_active(pod)).collect();
-    let mut sync = Sync {
-        spec,
-        pods,
-        now,
-        active,
-        status: old.clone(),
-        terminating_before: old.terminating,
-        plan,
-    };
+    let mut sync = Sync { spec, pods, now, active, status: old.clone(), terminating_before: old.terminating, plan };
     sync.run(job.metadata.deletion_timestamp.is_some());
-    let Sync {
-        status, mut plan, ..
-    } = sync;
+    let Sync { status, mut plan, .. } = sync;
     plan.status = (status != old).then_some(status);
     plan
 }
@@ -91,26 +75,12 @@ pub fn finished(status: &JobStatus) -> Option<&JobCondition> {
 }
 
 fn condition<'a>(status: &'a JobStatus, kind: &str) -> Option<&'a JobCondition> {
-    status
-        .conditions
-        .iter()
-        .flatten()
-        .find(|condition| condition.type_ == kind && condition.status == "True")
+    status.conditions.iter().flatten().find(|condition| condition.type_ == kind && condition.status == "True")
 }
 
 /// Nothing happens to a finished job, but that stray pods are released and its time to live runs out.
-fn after_the_end(
-    spec: &JobSpec,
-    status: &JobStatus,
-    pods: &[Pod],
-    backoff: &Backoff,
-    now: Timestamp,
-) -> Plan {
-    let mut plan = Plan {
-        backoff: backoff.clone(),
-        release: tracked(pods).map(ResourceExt::name_any).collect(),
-        ..Plan::default()
-    };
+fn after_the_end(spec: &JobSpec, status: &JobStatus, pods: &[Pod], backoff: &Backoff, now: Timestamp) -> Plan {
+    let mut plan = Plan { backoff: backoff.clone(), release: tracked(pods).map(ResourceExt::name_any).collect(), ..Plan::default() };
     let end = finished(status).and_then(|condition| condition.last_transition_time.as_ref());
     if let (Some(ttl), Some(end)) = (spec.ttl_seconds_after_finished, end) {
         let left = SignedDuration::from_secs(ttl.into()) - now.duration_since(end.0);

@@ -62,23 +62,12 @@ impl Effect {
     /// An answer of this code with the usual reason and text.
     #[must_use]
     pub fn reply(code: u16) -> Reply {
-        Reply {
-            code,
-            retry_after: None,
-            message: format!("injected {code}"),
-        }
+        Reply { code, retry_after: None, message: format!("injected {code}") }
     }
 
     /// Whether it can also befall a watch that runs already.
     fn is_of_watches(&self) -> bool {
-        matches!(
-            self,
-            Self::HoldWatch
-                | Self::SkipEvents(..)
-                | Self::CloseWatch(_)
-                | Self::Garbage(_)
-                | Self::ExpireWatch(_)
-        )
+        matches!(self, Self::HoldWatch | Self::SkipEvents(..) | Self::CloseWatch(_) | Self::Garbage(_) | Self::ExpireWatch(_))
     }
 }
 
@@ -223,22 +212,15 @@ impl Rule {
     }
 
     fn matches(&self, request: &Request) -> bool {
-        let same =
-            |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        let same = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         let body = || String::from_utf8_lossy(&request.body).into_owned();
         self.verb.is_none_or(|verb| verb == request.verb)
             && same(&self.resource, &request.kind.resource)
             && same(&self.namespace, &request.namespace)
             && same(&self.name, &request.name)
             && same(&self.subresource, &request.subresource)
-            && self
-                .user_agent
-                .as_deref()
-                .is_none_or(|part| request.user_agent.contains(part))
-            && self
-                .body
-                .as_deref()
-                .is_none_or(|part| body().contains(part))
+            && self.user_agent.as_deref().is_none_or(|part| request.user_agent.contains(part))
+            && self.body.as_deref().is_none_or(|part| body().contains(part))
     }
 }
 
@@ -273,10 +255,7 @@ pub struct Faults {
 
 impl Default for Faults {
     fn default() -> Self {
-        Self {
-            rules: Arc::default(),
-            generation: watch::Sender::new(0),
-        }
+        Self { rules: Arc::default(), generation: watch::Sender::new(0) }
     }
 }
 
@@ -284,11 +263,7 @@ impl Faults {
     /// Adds a rule behind the others; the first that matches decides.
     pub fn add(&self, rule: Rule) -> RuleId {
         let id = self.turn();
-        self.lock().push(Arc::new(Active {
-            id,
-            rule,
-            seen: AtomicUsize::new(0),
-        }));
+        self.lock().push(Arc::new(Active { id, rule, seen: AtomicUsize::new(0) }));
         RuleId(id)
     }
 
@@ -307,10 +282,7 @@ impl Faults {
     /// How many requests have matched a rule so far, those it let pass included.
     #[must_use]
     pub fn hits(&self, id: RuleId) -> usize {
-        self.lock()
-            .iter()
-            .find(|active| active.id == id.0)
-            .map_or(0, |active| active.seen.load(Ordering::Relaxed))
+        self.lock().iter().find(|active| active.id == id.0).map_or(0, |active| active.seen.load(Ordering::Relaxed))
     }
 
     /// The fault that meets a request, with the rule it comes from.
@@ -321,9 +293,7 @@ impl Faults {
     /// The fault that meets a running watch, among the rules added since a generation.
     fn meet_running(&self, request: &Request, since: usize) -> Option<(RuleId, Effect)> {
         let rules = self.lock();
-        let mut fresh = rules
-            .iter()
-            .filter(|active| active.id > since && active.rule.effect.is_of_watches());
+        let mut fresh = rules.iter().filter(|active| active.id > since && active.rule.effect.is_of_watches());
         fresh.find_map(|active| active.meet(request))
     }
 

@@ -39,11 +39,7 @@ fn defaults(job: &mut Value) {
     default(spec, "completionMode", "NonIndexed");
     default(spec, "suspend", false);
     default(spec, "manualSelector", false);
-    let replacement = if spec.contains_key("podFailurePolicy") {
-        "Failed"
-    } else {
-        "TerminatingOrFailed"
-    };
+    let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     default(spec, "podReplacementPolicy", replacement);
     let template = spec.entry("template").or_insert(Value::Null);
     pod_defaults::pod_spec(object(template).entry("spec").or_insert(Value::Null));
@@ -63,11 +59,7 @@ fn generate_selector(job: &mut Value) {
     let name = text(job, "/metadata/name").to_owned();
     let bare = job["metadata"].get("labels").is_none();
     let template = child(job, "spec").entry("template").or_insert(Value::Null);
-    let labels = object(
-        child(template, "metadata")
-            .entry("labels")
-            .or_insert(Value::Null),
-    );
+    let labels = object(child(template, "metadata").entry("labels").or_insert(Value::Null));
     for prefix in ["", "batch.kubernetes.io/"] {
         labels.insert(format!("{prefix}controller-uid"), uid.as_str().into());
         labels.insert(format!("{prefix}job-name"), name.as_str().into());
@@ -83,51 +75,29 @@ fn generate_selector(job: &mut Value) {
 /// What is wrong with a new job.
 pub fn validate(job: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for field in [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-    ] {
+    for field in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
         errors.extend(not_negative(job, field));
     }
     if job["spec"]["completionMode"] == "Indexed" && job["spec"]["completions"].is_null() {
         let rule = "when completion mode is Indexed";
         errors.push(FieldError::required("spec.completions", rule));
     }
-    errors.extend(pod_spec::validate(
-        &job["spec"]["template"]["spec"],
-        "spec.template.spec",
-    ));
+    errors.extend(pod_spec::validate(&job["spec"]["template"]["spec"], "spec.template.spec"));
     errors.extend(restart_policy(job));
     errors
 }
 
 fn not_negative(job: &Value, field: &str) -> Option<FieldError> {
     let value = int(job, &format!("/spec/{field}"))?;
-    (value < 0).then(|| {
-        FieldError::invalid(
-            format!("spec.{field}"),
-            &value.into(),
-            "must be greater than or equal to 0",
-        )
-    })
+    (value < 0).then(|| FieldError::invalid(format!("spec.{field}"), &value.into(), "must be greater than or equal to 0"))
 }
 
 fn restart_policy(job: &Value) -> Option<FieldError> {
     let field = "spec.template.spec.restartPolicy";
     match text(job, "/spec/template/spec/restartPolicy") {
         "OnFailure" | "Never" => None,
-        "Always" | "" => Some(FieldError::required(
-            field,
-            "valid values: \"OnFailure\", \"Never\"",
-        )),
-        other => Some(FieldError::unsupported(
-            field,
-            other,
-            &["OnFailure", "Never"],
-        )),
+        "Always" | "" => Some(FieldError::required(field, "valid values: \"OnFailure\", \"Never\"")),
+        other => Some(FieldError::unsupported(field, other, &["OnFailure", "Never"])),
     }
 }
 
@@ -136,23 +106,11 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = super::meta::validate_update(new, old);
     errors.extend(validate(new));
     let indexed = old["spec"]["completionMode"] == "Indexed";
-    for field in [
-        "completions",
-        "selector",
-        "template",
-        "completionMode",
-        "podFailurePolicy",
-        "managedBy",
-    ] {
+    for field in ["completions", "selector", "template", "completionMode", "podFailurePolicy", "managedBy"] {
         // An indexed job may be scaled by changing completions and parallelism together.
-        let elastic = field == "completions"
-            && indexed
-            && new["spec"]["completions"] == new["spec"]["parallelism"];
+        let elastic = field == "completions" && indexed && new["spec"]["completions"] == new["spec"]["parallelism"];
         if new["spec"][field] != old["spec"][field] && !elastic {
-            errors.push(FieldError::immutable(
-                format!("spec.{field}"),
-                &new["spec"][field],
-            ));
+            errors.push(FieldError::immutable(format!("spec.{field}"), &new["spec"][field]));
         }
     }
     errors

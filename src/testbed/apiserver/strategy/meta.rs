@@ -22,10 +22,7 @@ pub fn validate(kind: &Kind, new: &Value) -> Vec<FieldError> {
     let name = text(new, "/metadata/name");
     let mut errors = Vec::new();
     if name.is_empty() {
-        errors.push(FieldError::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
+        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
     } else if kind.is_core("namespaces") {
         errors.extend(dns_label("metadata.name", name));
     } else {
@@ -42,10 +39,7 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for field in ["name", "namespace", "uid", "creationTimestamp"] {
         if new[field] != old[field] {
-            errors.push(FieldError::immutable(
-                format!("metadata.{field}"),
-                &new[field],
-            ));
+            errors.push(FieldError::immutable(format!("metadata.{field}"), &new[field]));
         }
     }
     errors.extend(labels("metadata.labels", &new["labels"]));
@@ -57,15 +51,10 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 fn no_new_finalizers(new: &Value, old: &Value) -> Option<FieldError> {
-    let fresh: Vec<_> = list(new, "/finalizers")
-        .iter()
-        .filter(|finalizer| !list(old, "/finalizers").contains(finalizer))
-        .collect();
+    let fresh: Vec<_> = list(new, "/finalizers").iter().filter(|finalizer| !list(old, "/finalizers").contains(finalizer)).collect();
     let names: Vec<_> = fresh.iter().map(ToString::to_string).collect();
-    let detail = format!(
-        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-        names.join(", ")
-    );
+    let detail =
+        format!("no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}", names.join(", "));
     (!fresh.is_empty()).then(|| FieldError::forbidden("metadata.finalizers", &detail))
 }
 
@@ -87,20 +76,11 @@ const ANNOTATIONS: usize = 256 * 1024;
 
 fn annotations(annotations: &Value) -> Vec<FieldError> {
     let map = annotations.as_object().into_iter().flatten();
-    let size: usize = map
-        .clone()
-        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
-        .sum();
-    let mut errors: Vec<_> = map
-        .filter_map(|(key, _)| qualified_name("metadata.annotations", &key.to_lowercase()))
-        .collect();
+    let size: usize = map.clone().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    let mut errors: Vec<_> = map.filter_map(|(key, _)| qualified_name("metadata.annotations", &key.to_lowercase())).collect();
     if size > ANNOTATIONS {
         let message = format!("may not be more than {ANNOTATIONS} bytes");
-        errors.push(FieldError::invalid(
-            "metadata.annotations",
-            &Value::Null,
-            &message,
-        ));
+        errors.push(FieldError::invalid("metadata.annotations", &Value::Null, &message));
     }
     errors
 }
@@ -113,12 +93,8 @@ fn qualified_name(field: &str, key: &str) -> Option<FieldError> {
 
 /// Letters, digits and `-_.`, with a letter or digit at both ends, at most 63 long.
 fn is_name(text: &str) -> bool {
-    let ends = text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.ends_with(|c: char| c.is_ascii_alphanumeric());
-    ends && text.len() <= 63
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    let ends = text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.ends_with(|c: char| c.is_ascii_alphanumeric());
+    ends && text.len() <= 63 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 fn is_label(text: &str) -> bool {
@@ -137,11 +113,7 @@ pub fn dns_subdomain(field: &str, name: &str) -> Option<FieldError> {
 
 /// A DNS-1123 label of at most 63 characters.
 pub fn dns_label(field: &str, name: &str) -> Option<FieldError> {
-    let rule = if is_subdomain(name) {
-        "must not contain dots"
-    } else {
-        LABEL
-    };
+    let rule = if is_subdomain(name) { "must not contain dots" } else { LABEL };
     check(field, name, 63, is_label(name), rule)
 }
 

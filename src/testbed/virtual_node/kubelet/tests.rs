@@ -1,0 +1,5 @@
+//! The rows of the truth table: what was measured on real kubelets.
+
+mod jobs_end;
+mod restarts;
+mod world;
