@@ -181,7 +181,8 @@ fn an_unmarked_container_can_be_named() {
 fn marks_without_effect_are_found() {
     let marked = |entry: &str| job("m", &format!("      - {{name: side, image: \"s:1\", env: [{entry}]}}\n"));
     for (entry, words) in [
-        ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"yes\"}", "neither true nor false"),
+        ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"yes\"}", "not the text true or false"),
+        ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: true}", "write value: \"true\""),
         ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, valueFrom: {configMapKeyRef: {name: c, key: k}}}", "valueFrom"),
         ("{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE, value: \"\"}", "empty"),
     ] {
