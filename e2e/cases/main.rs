@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 
 mod audit;
+mod commands;
 mod controller;
 mod crash;
 mod images;

@@ -112,7 +112,7 @@ fn mark_note(mark: &Mark) -> Option<String> {
 fn mark_problem(problem: &MarkProblem) -> String {
     match problem {
         MarkProblem::FromReference { variable } => format!("{variable} comes by valueFrom, which is not read"),
-        MarkProblem::NotAFlag { variable } => format!("{variable} is neither true nor false"),
+        MarkProblem::NotAFlag { variable } => format!("{variable} is not the text true or false"),
         MarkProblem::EmptyImage => "the exit image that it names is empty".to_owned(),
     }
 }
@@ -177,16 +177,20 @@ impl Row {
         match &self.answer {
             Answer::Verdict(Verdict::Runnable { .. }) | Answer::Native => String::new(),
             Answer::Verdict(Verdict::NeedsImage { paths, .. }) => {
-                format!(
-                    "push an exit image that has {}: swaplet exit-image push REF --for {}",
-                    paths.join(", "),
-                    self.file.as_deref().unwrap_or("FILE")
-                )
+                format!("push an exit image that has {}: {}", paths.join(", "), self.push_command())
             }
             Answer::Verdict(Verdict::NotSwappable { reason, .. }) => format!("{}; {}", reason.problem(), reason.fix()),
             Answer::MarkInvalid(problem) => format!("{}; write value: \"true\"", mark_problem(problem)),
             Answer::OnlySidecars => "leave at least one container of the pod unmarked: the pod ends with its main containers".to_owned(),
             Answer::NotAJob => "nothing ends it; if the pod is to end, set restartPolicy to Never or OnFailure".to_owned(),
+        }
+    }
+
+    fn push_command(&self) -> String {
+        let namespace = self.namespace.as_deref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+        match &self.file {
+            Some(file) => format!("swaplet exit-image push REF --for {file}"),
+            None => format!("kubectl get{namespace} {}/{} -o yaml | swaplet exit-image push REF --for -", self.kind, self.name),
         }
     }
 }
