@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
+use super::exit_push::ExitPushArgs;
 use super::image_export::ExportArgs;
-use super::image_push::PushArgs;
 use super::print;
 use crate::image::Kind;
 use crate::image::exit::{StandardPath, standard_paths};
@@ -25,10 +25,10 @@ pub(super) struct ExitImage {
 enum Command {
     /// Build the exit image and push it to a registry
     ///
-    /// Nothing is needed but the registry: no Docker, no other image. The result is an image index for amd64 and arm64; the same release of swaplet always pushes the same digest. The platforms are also kept
+    /// Nothing is needed but the registry: no Docker, no other image. The result is an image index for amd64 and arm64; the same release of swaplet always pushes the same digest for the same paths. The platforms are also kept
     /// under TAG-amd64 and TAG-arm64.
     #[command(after_help = PUSH_EXAMPLES)]
-    Push(PushArgs),
+    Push(ExitPushArgs),
     /// Write the exit image to a file or a folder, for machines that reach no registry
     ///
     /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and `crane` read.
@@ -46,6 +46,10 @@ Examples:
 
   # See the digest first; nothing is sent
   swaplet exit-image push registry.example/swaplet/exit:v1 --dry-run
+
+  # Sidecars that `swaplet check` calls NeedsImage: one image with the paths that they need besides
+  swaplet exit-image push registry.example/swaplet/exit:batch --for manifests/ --dry-run
+  swaplet exit-image push registry.example/swaplet/exit:batch --for manifests/
 
   # A registry without TLS in your network (loopback addresses need no flag)
   swaplet exit-image push registry.internal:5000/swaplet/exit:v1 --plain-http registry.internal:5000";
@@ -84,7 +88,7 @@ enum Output {
 impl ExitImage {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Push(args) => args.run(Kind::Exit).await,
+            Command::Push(args) => args.run().await,
             Command::Export(args) => args.run(Kind::Exit),
             Command::List(args) => {
                 print(&list(standard_paths(), args.output))?;

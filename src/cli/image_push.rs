@@ -44,7 +44,10 @@ pub(super) struct PushArgs {
 
 impl PushArgs {
     pub(super) async fn run(self, kind: Kind) -> anyhow::Result<ExitCode> {
-        let image = build_standard(kind)?;
+        self.run_with(build_standard(kind)?).await
+    }
+
+    pub(super) async fn run_with(self, image: BuiltImage) -> anyhow::Result<ExitCode> {
         check_reference(&self.reference, &image)?;
         if self.dry_run {
             print(&dry_run(&self.reference, &image))?;

@@ -1,9 +1,14 @@
 //! The command line: one file per subcommand.
 
+mod check;
 mod client;
+mod demo;
 mod exit_image;
+mod exit_push;
 mod image_export;
 mod image_push;
+mod manifests;
+mod mock_node;
 mod park_image;
 mod run;
 
@@ -26,8 +31,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Check(check::CheckArgs),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
+    Demo(demo::DemoArgs),
+    MockNode(Box<mock_node::MockNodeArgs>),
 }
 
 impl Cli {
@@ -41,8 +49,11 @@ impl Cli {
         runtime.block_on(async {
             match self.command {
                 Command::Run(args) => args.run().await,
+                Command::Check(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
+                Command::Demo(args) => args.run().await,
+                Command::MockNode(args) => args.run().await,
             }
         })
     }

@@ -5,6 +5,7 @@
 //! and keeps reports from being repeated: all else is derived from the pod, so that a new process goes on where the old
 //! one ended.
 
+pub mod command;
 pub mod evidence;
 pub mod exit_images;
 pub mod memory;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::exit::{Kind, Platform};
-use super::layer::{self, BLOCK, LayerError, PathSet};
+use super::layer::{self, BLOCK, LayerError, PathError, PathSet};
 
 /// The label that says which [`Kind`] an image is. Pushing looks at it, so that no image of another kind, and nothing foreign, is
 /// overwritten.
@@ -128,15 +128,23 @@ pub fn build_standard(kind: Kind) -> Result<BuiltImage, LayerError> {
     build(kind, kind.standard_paths())
 }
 
-/// Builds a derived exit image: the standard paths and `more`. A standard path gives way where one of `more` needs it to be a directory, or is
-/// a directory of it: what was asked for comes first.
+/// Builds a derived exit image: the standard paths and `more`.
 ///
 /// # Errors
 /// [`LayerError`] if a path of `more` cannot be in an image.
 pub fn build_derived<S: AsRef<str>>(more: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
+    build(Kind::Exit, derived_paths(more)?.iter())
+}
+
+/// The paths of a derived exit image. A standard path gives way where one of `more` needs it to be a directory, or is a directory of it:
+/// what was asked for comes first.
+///
+/// # Errors
+/// [`PathError`] if a path of `more` cannot be in an image.
+pub fn derived_paths<S: AsRef<str>>(more: impl IntoIterator<Item = S>) -> Result<PathSet, PathError> {
     let more = PathSet::new(more)?;
     let standard = Kind::Exit.standard_paths().into_iter().filter(|path| !more.conflicts_with(path));
-    build(Kind::Exit, standard.chain(more.iter()))
+    PathSet::new(standard.chain(more.iter()))
 }
 
 /// `sha256:` and the hexadecimal digest of these bytes.

@@ -37,6 +37,10 @@ pub trait Shape: Sized + Default {
     fn from_integer(_number: i64) -> Option<Self> {
         None
     }
+    /// From a JSON boolean.
+    fn from_flag(_flag: bool) -> Option<Self> {
+        None
+    }
     /// From a JSON object.
     ///
     /// # Errors
@@ -56,6 +60,12 @@ pub trait Shape: Sized + Default {
 impl Shape for Option<Box<str>> {
     fn from_text(text: &str) -> Option<Self> {
         Some(Some(text.into()))
+    }
+}
+
+impl Shape for Option<bool> {
+    fn from_flag(flag: bool) -> Option<Self> {
+        Some(Some(flag))
     }
 }
 
@@ -150,8 +160,8 @@ impl<'de, T: Shape> Visitor<'de> for AnyShape<T> {
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
     }
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Self::wrap(None)
+    fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
+        Self::wrap(T::from_flag(flag))
     }
     fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
         Self::wrap(T::from_integer(number))

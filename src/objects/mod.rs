@@ -3,7 +3,10 @@
 //! Decoding never fails on well-formed JSON: a field of an unexpected type is read as absent and remembered as
 //! [`pod::Pod::malformed`], so that one strange object cannot stop a watch (one undecodable item would fail a whole list).
 
+pub mod container_spec;
+mod container_wire;
 pub mod env;
 pub mod lenient;
 pub mod pod;
+pub mod pod_template;
 pub mod wire;

@@ -3,6 +3,7 @@
 //! Not done: indexed jobs, pod failure and success policies, `managedBy` (all left alone), adoption of orphans by selector.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
@@ -38,8 +39,8 @@ struct Controller {
 pub async fn run(client: Client, clock: Clock) {
     let jobs = watcher(Api::<Job>::all(client.clone()), watcher::Config::default()).default_backoff();
     let pods = watcher(Api::<Pod>::all(client.clone()), watcher::Config::default()).default_backoff();
-    let jobs = jobs.filter_map(async |event| event.ok().and_then(|event| job_key(&event)));
-    let pods = pods.filter_map(async |event| event.ok().and_then(|event| owner_key(&event)));
+    let jobs = jobs.filter_map(|event| ready(event.ok().and_then(|event| job_key(&event))));
+    let pods = pods.filter_map(|event| ready(event.ok().and_then(|event| owner_key(&event))));
     pin_mut!(jobs, pods);
     let mut queue = Queue::default();
     let reporter = Reporter::new(client.clone(), clock, "job-controller");

@@ -22,6 +22,7 @@ pub mod job_rules;
 mod queue;
 mod reporter;
 pub mod scheduler;
+pub mod virtual_node;
 
 pub use apiserver::ApiServer;
 pub use clock::Clock;

@@ -4,6 +4,7 @@
 //! Ready nodes, which the node controller does in a cluster.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
@@ -28,8 +29,8 @@ pub async fn run(client: Client, clock: Clock) {
     let unbound = watcher::Config::default().fields("spec.nodeName=");
     let pods = watcher(Api::<Pod>::all(client.clone()), unbound).default_backoff().touched_objects();
     let nodes = watcher(Api::<Node>::all(client.clone()), watcher::Config::default()).default_backoff().touched_objects();
-    let pods = pods.filter_map(async |pod| pod.ok());
-    let nodes = nodes.filter_map(async |node| node.ok());
+    let pods = pods.filter_map(|pod| ready(pod.ok()));
+    let nodes = nodes.filter_map(|node| ready(node.ok()));
     pin_mut!(pods, nodes);
     let reporter = Reporter::new(client.clone(), clock, "default-scheduler");
     let scheduler = Scheduler { client, reporter };

@@ -15,8 +15,11 @@ pub struct Sequence {
     pub watches: Vec<Watch>,
 }
 
+/// Makes an operation.
+type Make = fn(&mut Random) -> Operation;
+
 /// What a sequence is mostly about, with how often.
-const THEMES: [(usize, fn(&mut Random) -> Operation); 6] =
+const THEMES: [(usize, Make); 6] =
     [(42, pods::operation), (22, status::operation), (16, batch::operation), (8, small::config_map), (5, small::lease), (7, small::event)];
 
 impl Sequence {

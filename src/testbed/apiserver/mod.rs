@@ -5,8 +5,9 @@
 //!
 //! What it does **not** do:
 //!
-//! * No authentication, authorization, admission webhooks or policies, quotas, priority and fairness. Of the built-in
-//!   admission only what changes pods: default tolerations, priority, namespace life cycle.
+//! * No authentication, authorization, policies, quotas, priority and fairness; of webhooks only one function at creation
+//!   ([`ApiServer::set_webhook`]). Of the built-in admission only what changes pods: default tolerations, priority, namespace life
+//!   cycle.
 //! * JSON only: no protobuf, no YAML bodies, no compression, no aggregated discovery, no OpenAPI v2, no schemas of types. So there
 //!   is no `kubectl explain`, and no `kubectl create namespace x` and the like, whose bodies are protobuf (415); `create -f` works.
 //! * Of the schema of a CRD nothing is enforced, no defaults, no conversion beyond `apiVersion`; printer columns know simple paths.
@@ -59,6 +60,7 @@ pub use http::ResponseBody;
 pub use kinds::{Columns, Kind};
 pub use record::Recorded;
 pub use request::Verb;
+pub use state::Webhook;
 
 /// What all handles of one server share.
 #[derive(Debug)]
@@ -118,6 +120,11 @@ impl ApiServer {
     #[must_use]
     pub fn clock(&self) -> Clock {
         self.shared.clock
+    }
+
+    /// Lets this function change every object that is created from now on, before it is validated: a mutating admission webhook.
+    pub fn set_webhook(&self, webhook: Webhook) {
+        self.shared.lock().webhook = Some(webhook);
     }
 
     /// Its faults.

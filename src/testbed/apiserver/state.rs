@@ -26,13 +26,18 @@ pub struct State {
     pub clock: Clock,
     /// What each manager applied last, by storage, key and manager.
     pub applied: HashMap<(String, Key, String), Value>,
+    /// Changes objects that are created, as a mutating admission webhook does.
+    pub webhook: Option<Webhook>,
     random: u64,
 }
+
+/// Changes an object of this resource before it is stored.
+pub type Webhook = fn(resource: &str, object: &mut Value);
 
 impl State {
     /// A server with the usual namespaces and nothing else.
     pub fn new(clock: Clock) -> Self {
-        let mut state = Self { store: Store::default(), kinds: kinds::builtin(), clock, applied: HashMap::new(), random: 0 };
+        let mut state = Self { store: Store::default(), kinds: kinds::builtin(), clock, applied: HashMap::new(), webhook: None, random: 0 };
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             state.add_namespace(name);
         }

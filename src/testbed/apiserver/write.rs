@@ -33,6 +33,9 @@ impl State {
         let kind = request.kind.clone();
         self.place(request, &mut new)?;
         self.name(&mut new);
+        if let Some(webhook) = self.webhook {
+            webhook(&kind.resource, &mut new);
+        }
         self.stamp_new(&mut new);
         strategy::prepare_create(&kind, &mut new);
         let name = text(&new, "/metadata/name").to_owned();

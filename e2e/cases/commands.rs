@@ -1,0 +1,161 @@
+//! Every sidecar of `tests/command/sidecars.yaml` that gets the verdict Runnable ends on a real node, and so does every one that needs
+//! another image once it has it. Its own image is a stand-in: the park program at all paths that are executed.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use swaplet::image::build::{build, build_derived};
+use swaplet::image::docker_config::Credentials;
+use swaplet::image::push::push;
+use swaplet::image::registry::{Registry, RegistryOptions};
+use swaplet::image::{BuiltImage, ImageReference, Kind};
+
+use crate::controller::Controller;
+use crate::pods::{MARK, container, pod, spec};
+use crate::world::World;
+
+/// As many pods at once as two busy cores start within a few seconds.
+const AT_ONCE: usize = 10;
+
+/// The interpreters of the scripts below, and what they are looked for by.
+const INTERPRETERS: [&str; 3] = ["/bin/bash", "/bin/sh", "/usr/bin/env"];
+
+struct Case {
+    name: String,
+    verdict: String,
+    row: Value,
+}
+
+impl Case {
+    fn all() -> Vec<Self> {
+        let rows: Vec<Value> = serde_saphyr::from_str(include_str!("../../tests/command/sidecars.yaml")).unwrap();
+        let text = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
+        let cases = rows.into_iter().map(|row| Self { name: text(&row, "name"), verdict: text(&row, "verdict"), row });
+        cases.filter(|case| !case.verdict.starts_with("NotSwappable")).collect()
+    }
+
+    /// The path of the verdict.
+    fn path(&self) -> &str {
+        self.verdict.split_once(' ').unwrap().1
+    }
+
+    fn needs_image(&self) -> bool {
+        self.verdict.starts_with("NeedsImage ")
+    }
+
+    /// The container as it is, but for its image, its mark and what the node of a test cannot have.
+    fn pod(&self, world: &World, restart_policy: &str, images: &Images) -> Value {
+        let mut sidecar = self.row["container"].clone();
+        sidecar["name"] = "side".into();
+        sidecar["image"] = if self.is_parked_beside_a_mount() { images.bare.clone() } else { images.stand_in.clone() }.into();
+        let mut env = sidecar["env"].as_array().cloned().unwrap_or_default();
+        env.push(json!({"name": MARK, "value": "true"}));
+        if self.needs_image() {
+            env.push(json!({"name": format!("{MARK}_WITH_IMAGE"), "value": images.derived}));
+        }
+        sidecar["env"] = env.into();
+        // A probe would restart the stand-in, which answers nobody, and a hook would end it.
+        for key in ["livenessProbe", "lifecycle"] {
+            sidecar.as_object_mut().unwrap().remove(key);
+        }
+        let mut spec = spec(restart_policy, vec![container(world, "main", "sleep 6"), sidecar]);
+        spec["volumes"] = self.volumes();
+        pod(&format!("{}-{}", self.name, restart_policy.to_lowercase()), spec)
+    }
+
+    /// One row mounts a volume where the stand-in of another row has its program.
+    fn is_parked_beside_a_mount(&self) -> bool {
+        self.path().ends_with("/.swaplet")
+    }
+
+    fn volumes(&self) -> Value {
+        let volumes = self.row["volumes"].as_array().into_iter().flatten().map(|volume| {
+            let mut volume = volume.clone();
+            if volume.get("hostPath").is_some() {
+                return json!({"name": volume["name"], "emptyDir": {}});
+            }
+            if volume.get("configMap").is_some() {
+                volume["configMap"] = json!({"name": "files", "defaultMode": 0o755});
+            }
+            volume
+        });
+        volumes.collect()
+    }
+}
+
+struct Images {
+    stand_in: String,
+    bare: String,
+    derived: String,
+}
+
+impl Images {
+    async fn push(world: &World, cases: &[Case]) -> Self {
+        let repository = |name: &str| format!("{}/{name}", world.images.exit.replace("/swaplet/exit:e2e", "/e2e"));
+        let images = Self { stand_in: repository("stand-in:v1"), bare: repository("bare:v1"), derived: repository("derived:v1") };
+        let paths =
+            |wanted: &dyn Fn(&Case) -> bool| -> BTreeSet<&str> { cases.iter().filter(|case| wanted(case)).map(Case::path).collect() };
+        let executed = paths(&|case| !case.is_parked_beside_a_mount() && !case.path().starts_with("/swaplet/"));
+        send(&images.stand_in, &build(Kind::Park, executed.into_iter().chain(INTERPRETERS)).unwrap()).await;
+        send(&images.bare, &build(Kind::Park, [""; 0]).unwrap()).await;
+        send(&images.derived, &build_derived(paths(&Case::needs_image)).unwrap()).await;
+        images
+    }
+}
+
+async fn send(reference: &str, image: &BuiltImage) {
+    let reference = ImageReference::parse(reference).unwrap();
+    let registry = Registry::connect(&reference, &Credentials::Anonymous, RegistryOptions::default()).await.unwrap();
+    push(&registry, &reference, image, true).await.unwrap();
+}
+
+/// What the containers refer to.
+async fn create_files(world: &World) {
+    let object =
+        |kind: &str, name: &str, data: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "stringData": data});
+    let secret = object("Secret", "token", json!({"token": "x"}));
+    let script = "#!/usr/bin/env bash\nexec park\n";
+    let files = json!({"entrypoint.sh": script, "filebeat.yml": "x", "install_info": "x"});
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": files});
+    world
+        .api()
+        .create(&kube::api::PostParams::default(), &serde_json::from_value::<k8s_openapi::api::core::v1::Secret>(secret).unwrap())
+        .await
+        .unwrap();
+    for name in ["files", "c"] {
+        let map: k8s_openapi::api::core::v1::ConfigMap = serde_json::from_value(map(name)).unwrap();
+        world.api().create(&kube::api::PostParams::default(), &map).await.unwrap();
+    }
+}
+
+async fn all_end(case: &str, restart_policy: &str) {
+    let world = World::new(case).await;
+    let cases = Case::all();
+    let images = Images::push(&world, &cases).await;
+    create_files(&world).await;
+    let _controller = Controller::start_with(&world, &["--exit-images", &images.derived]).await;
+    for some in cases.chunks(AT_ONCE) {
+        let mut names = Vec::new();
+        for case in some {
+            names.push(world.create_pod(case.pod(&world, restart_policy, &images)).await.metadata.name.unwrap());
+        }
+        for name in names {
+            let ended = world.pod_is(&name, "ended", |pod| matches!(crate::world::phase_of(pod), "Succeeded" | "Failed")).await;
+            let statuses = ended.status.as_ref().unwrap().container_statuses.clone();
+            assert_eq!(crate::world::phase_of(&ended), "Succeeded", "{name}: {statuses:?}");
+            let swapped = ended.spec.unwrap().containers.into_iter().find(|found| found.name == "side").unwrap().image.unwrap();
+            assert!(swapped == world.images.exit || swapped == images.derived, "{name} has ended with {swapped}");
+        }
+    }
+    world.done().await;
+}
+
+#[tokio::test]
+async fn real_command_lines_end_under_never() {
+    all_end("commands-never", "Never").await;
+}
+
+#[tokio::test]
+async fn real_command_lines_end_under_on_failure() {
+    all_end("commands-onfailure", "OnFailure").await;
+}

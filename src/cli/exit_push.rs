@@ -1,0 +1,108 @@
+//! `exit-image push REF`, with `--for`: what manifests need besides the standard paths.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use super::image_push::PushArgs;
+use super::manifests::Manifests;
+use super::print;
+use crate::decide::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
+use crate::image::build::build_derived;
+use crate::image::{BuiltImage, Kind};
+use crate::objects::pod_template::PodTemplate;
+
+#[derive(Debug, Args)]
+pub(super) struct ExitPushArgs {
+    #[command(flatten)]
+    push: PushArgs,
+
+    /// Manifests, or folders of them, whose sidecars the image is to end: adds the paths that the standard image does not have; - is standard input
+    #[arg(long = "for", value_name = "FILE", num_args = 1..)]
+    manifests: Vec<PathBuf>,
+
+    /// With --for, take containers of this name for sidecars, marked or not (repeatable)
+    #[arg(long, value_name = "NAME", requires = "manifests")]
+    sidecar: Vec<String>,
+}
+
+impl ExitPushArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.manifests.is_empty() {
+            return self.push.run(Kind::Exit).await;
+        }
+        let needs = Needs::read(&self.manifests, &self.sidecar)?;
+        let image = needs.build()?;
+        for skipped in &needs.skipped {
+            eprintln!("warning: {skipped}");
+        }
+        let code = self.push.run_with(image).await?;
+        print(&needs.list())?;
+        Ok(code)
+    }
+}
+
+/// What the sidecars of some manifests need.
+#[derive(Default)]
+struct Needs {
+    /// The paths that are missing in the standard image.
+    missing: BTreeSet<String>,
+    /// All paths that are executed: none of them may give way to one of `missing`.
+    executed: BTreeSet<String>,
+    /// Sidecars that no image ends.
+    skipped: Vec<String>,
+}
+
+impl Needs {
+    /// An image for half of what was asked for would be taken for the whole: what cannot be read is an error.
+    fn read(files: &[PathBuf], sidecars: &[String]) -> anyhow::Result<Self> {
+        let Manifests { documents, problems } = Manifests::read(files);
+        if !problems.is_empty() {
+            let words: Vec<String> = problems.iter().map(|problem| format!("{problem:#}")).collect();
+            bail!("nothing was pushed, because not everything can be read: {}", words.join("; "));
+        }
+        let mut needs = Self::default();
+        for template in documents.iter().flat_map(|document| PodTemplate::all(&document.object)) {
+            needs.add(&template, sidecars);
+        }
+        Ok(needs)
+    }
+
+    fn add(&mut self, template: &PodTemplate, sidecars: &[String]) {
+        for container in template.sidecars(sidecars) {
+            match resolve(&ContainerFacts::of(&template.spec, container), &StandardPaths) {
+                Verdict::Runnable { executes } => self.executes(executes),
+                Verdict::NeedsImage { executes, paths } => {
+                    self.missing.extend(paths);
+                    self.executes(executes);
+                }
+                Verdict::NotSwappable { reason, .. } => {
+                    let PodTemplate { kind, name, .. } = template;
+                    self.skipped.push(format!("no exit image ends {} of {kind}/{name}: {}", container.name, reason.problem()));
+                }
+            }
+        }
+    }
+
+    fn executes(&mut self, executes: Executes) {
+        if let Executes::Program(path) = executes
+            && path != Kind::Exit.program_path()
+        {
+            self.executed.insert(path);
+        }
+    }
+
+    fn build(&self) -> anyhow::Result<BuiltImage> {
+        build_derived(self.missing.union(&self.executed)).context("these sidecars need two images: push one for each of their manifests")
+    }
+
+    fn list(&self) -> String {
+        if self.missing.is_empty() {
+            return "the standard paths are enough for these manifests\n".to_owned();
+        }
+        self.missing.iter().map(|path| format!("  has besides the standard paths: {path}\n")).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! Paths as the kernel of a container reads them. The exit image has no symbolic links, so most of it is done on the text alone.
+
+/// The absolute, normalised path of a program that is written with a slash. `None` where it depends on directories that nobody has seen
+/// (`x/../y` needs the directory `x`), names a directory, or cannot be a path.
+#[must_use]
+pub fn locate(written: &str, working_dir: &str) -> Option<String> {
+    if written.ends_with(['/', '\0']) || written.contains('\0') || written.ends_with("/.") {
+        return None;
+    }
+    let mut parts = if written.starts_with('/') { Vec::new() } else { directory(working_dir)? };
+    let mut descended = false;
+    for part in written.split('/') {
+        match part {
+            "" | "." => {}
+            // The working directory is there: a runtime makes it if the image has none.
+            ".." if !descended => drop(parts.pop()),
+            ".." => return None,
+            name => {
+                descended = true;
+                parts.push(name);
+            }
+        }
+    }
+    descended.then(|| joined(&parts))
+}
+
+/// A normalised absolute path; `None` for a relative one.
+#[must_use]
+pub fn normal(written: &str) -> Option<String> {
+    directory(written).map(|parts| joined(&parts))
+}
+
+/// Whether `path` lies below `directory`; both are normalised.
+#[must_use]
+pub fn is_below(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory.trim_end_matches('/')).is_some_and(|rest| rest.len() > 1 && rest.starts_with('/'))
+}
+
+/// `/a/b` has the ancestors `/a` and, as the last, itself.
+pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    let ends = path.match_indices('/').skip(1).map(|(end, _)| end).chain([path.len()]);
+    ends.map(|end| &path[..end])
+}
+
+fn directory(written: &str) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    for part in written.strip_prefix('/')?.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    Some(parts)
+}
+
+fn joined(parts: &[&str]) -> String {
+    format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_located() {
+        for (written, working_dir, expected) in [
+            ("/bin/sh", "/x", Some("/bin/sh")),
+            ("//bin/./sh", "/", Some("/bin/sh")),
+            ("./run.sh", "/app", Some("/app/run.sh")),
+            ("bin/x", "/", Some("/bin/x")),
+            ("bin/x", "/app/", Some("/app/bin/x")),
+            ("../run", "/app/bin", Some("/app/run")),
+            ("/../run", "/app", Some("/run")),
+            ("a/../run", "/app", None),
+            ("bin/", "/app", None),
+            ("bin/.", "/app", None),
+            ("bin/..", "/app", None),
+            ("/", "/", None),
+            ("./x", "app", None),
+            ("/a\0b", "/", None),
+        ] {
+            assert_eq!(locate(written, working_dir).as_deref(), expected, "{written} in {working_dir}");
+        }
+    }
+
+    #[test]
+    fn below_is_about_whole_parts() {
+        assert!(is_below("/a/b", "/a") && is_below("/a", "/") && is_below("/a/b/c", "/a/"));
+        assert!(!is_below("/ab", "/a") && !is_below("/a", "/a") && !is_below("/", "/"));
+    }
+
+    #[test]
+    fn ancestors_end_with_the_path() {
+        assert_eq!(ancestors("/a/b/c").collect::<Vec<_>>(), ["/a", "/a/b", "/a/b/c"]);
+    }
+}

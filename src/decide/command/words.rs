@@ -1,0 +1,186 @@
+//! Why a container cannot be swapped, what else is to be known about it, and the words for both.
+
+use std::fmt;
+
+/// Why no exit image could end a container. Closed: a new obstacle is a new variant and the places that the compiler points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// The program lies on a volume: the real one would run again in the exit image.
+    ProgramOnVolume,
+    /// A volume is mounted where the program of the exit image has to be, or below it.
+    MountOverProgram,
+    /// What is executed depends on a variable whose value is not in the spec.
+    CommandUnknown,
+    /// Nothing can be executed by what the command says.
+    CommandInvalid,
+    /// The exit image would never be pulled.
+    PullPolicyNever,
+    /// Every end of the container is followed by a restart.
+    RestartsAlways,
+    /// A rule of the container restarts it also after exit code 0.
+    RestartRuleOnSuccess,
+    /// The restart policy is none that this version knows.
+    RestartPolicyUnknown,
+    /// The exit image is for Linux.
+    Windows,
+    /// The exit image is for amd64 and arm64.
+    Architecture,
+    /// A field has a type that Kubernetes does not allow for it.
+    Malformed,
+}
+
+impl Obstacle {
+    /// Every obstacle, in the order of the enum.
+    pub const ALL: [Self; 11] = [
+        Self::ProgramOnVolume,
+        Self::MountOverProgram,
+        Self::CommandUnknown,
+        Self::CommandInvalid,
+        Self::PullPolicyNever,
+        Self::RestartsAlways,
+        Self::RestartRuleOnSuccess,
+        Self::RestartPolicyUnknown,
+        Self::Windows,
+        Self::Architecture,
+        Self::Malformed,
+    ];
+
+    /// What is the matter, as the end of a sentence about the container.
+    #[must_use]
+    pub const fn problem(self) -> &'static str {
+        match self {
+            Self::ProgramOnVolume => "its program lies on a volume and would run again",
+            Self::MountOverProgram => "a volume is mounted where the exit image has its program",
+            Self::CommandUnknown => "its command or PATH depends on a variable whose value is not in the spec",
+            Self::CommandInvalid => "its command names nothing that could be executed",
+            Self::PullPolicyNever => "its imagePullPolicy is Never, so nodes would not pull the exit image",
+            Self::RestartsAlways => "its restartPolicy is Always, so the exit image would be started for ever",
+            Self::RestartRuleOnSuccess => "its restartPolicyRules restart it after exit code 0",
+            Self::RestartPolicyUnknown => "its restartPolicy is not known",
+            Self::Windows => "it runs on Windows, and the exit image is for Linux",
+            Self::Architecture => "it runs on an architecture that the exit image is not built for",
+            Self::Malformed => "one of its fields has a wrong type",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn fix(self) -> &'static str {
+        match self {
+            Self::ProgramOnVolume => {
+                "put the program into the container's image, or start it through a shell: command [\"/bin/sh\", \"-c\", \"exec PROGRAM\"]"
+            }
+            Self::MountOverProgram => "mount the volume at another path",
+            Self::CommandUnknown => "write the path of the program into the command",
+            Self::CommandInvalid => "write the path of the program as the first item of the command",
+            Self::PullPolicyNever => "set imagePullPolicy: IfNotPresent",
+            Self::RestartsAlways => "set the container's restartPolicy to Never or OnFailure, or make it a native sidecar",
+            Self::RestartRuleOnSuccess => "take exit code 0 out of restartPolicyRules",
+            Self::RestartPolicyUnknown => "set restartPolicy to Never or OnFailure",
+            Self::Windows | Self::Architecture => "use a native sidecar (Kubernetes 1.29 or later)",
+            Self::Malformed => "correct the field; `kubectl apply --dry-run=server` names it",
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, out)
+    }
+}
+
+/// Something to know about a container that does not keep it from being swapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Note {
+    /// Pull policy Always: each swap needs the registry.
+    RegistryNeeded,
+    /// Variables come from ConfigMaps or Secrets, which are read again at the swap.
+    EnvByReference,
+    /// A volume is mounted by subPath, which is prepared again at the swap.
+    SubPath,
+    /// A postStart hook runs in the exit image and fails there.
+    PostStartFails,
+    /// A postStart hook sleeps, and the container does not end before.
+    PostStartSleeps,
+    /// Probes fail in the exit image.
+    ProbesFail,
+    /// Rules may start the container again after some exit codes other than 0.
+    RestartRules,
+    /// A seccomp, AppArmor or SELinux profile of the cluster's own may not let the exit program start.
+    SecurityProfile,
+}
+
+impl Note {
+    /// Every note, in the order of the enum.
+    pub const ALL: [Self; 8] = [
+        Self::RegistryNeeded,
+        Self::EnvByReference,
+        Self::SubPath,
+        Self::PostStartFails,
+        Self::PostStartSleeps,
+        Self::ProbesFail,
+        Self::RestartRules,
+        Self::SecurityProfile,
+    ];
+
+    /// The note in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::RegistryNeeded => "imagePullPolicy Always: the registry has to be reachable at each swap",
+            Self::EnvByReference => {
+                "env from ConfigMaps or Secrets is read again at the swap: the container cannot end if they are gone by then"
+            }
+            Self::SubPath => "subPath mounts are prepared again at the swap: what they name has to be there still",
+            Self::PostStartFails => "the postStart hook fails in the exit image; harmless",
+            Self::PostStartSleeps => "the postStart hook sleeps in the exit image too: the pod ends that much later",
+            Self::ProbesFail => "probes fail in the exit image; harmless",
+            Self::RestartRules => "restartPolicyRules may start the container again if the exit image cannot run",
+            Self::SecurityProfile => "the container's own seccomp, AppArmor or SELinux profile has to allow any program to start and exit",
+        }
+    }
+}
+
+/// A set of notes, in two bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes(u16);
+
+impl Notes {
+    /// The set of those notes that apply.
+    #[must_use]
+    pub fn of(applying: impl IntoIterator<Item = (Note, bool)>) -> Self {
+        let bits = applying.into_iter().filter(|(_, applies)| *applies).fold(0, |bits, (note, _)| bits | note.bit());
+        Self(bits)
+    }
+
+    /// Whether the set holds this note.
+    #[must_use]
+    pub const fn has(self, note: Note) -> bool {
+        self.0 & note.bit() != 0
+    }
+
+    /// The notes of the set, in the order of the enum.
+    pub fn iter(self) -> impl Iterator<Item = Note> {
+        Note::ALL.into_iter().filter(move |note| self.has(*note))
+    }
+}
+
+impl Note {
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_obstacle_and_note_is_listed_once() {
+        let mut obstacles = Obstacle::ALL.to_vec();
+        obstacles.dedup();
+        assert!(obstacles.is_sorted() && obstacles.len() == Obstacle::ALL.len());
+        let notes = Notes::of(Note::ALL.map(|note| (note, true)));
+        assert!(notes.iter().eq(Note::ALL));
+    }
+}
