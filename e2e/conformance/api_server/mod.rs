@@ -83,6 +83,8 @@ impl Servers {
 impl Pair for Servers {
     type Case = Sequence;
 
+    const ATTEMPTS: usize = 60;
+
     fn case(&self, number: usize) -> Sequence {
         Sequence::new(&mut Random::of_sequence(self.seed, number))
     }

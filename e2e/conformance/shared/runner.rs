@@ -14,6 +14,9 @@ pub trait Pair {
     /// What runs on both: a sequence of operations, a pod with its changes.
     type Case: Clone + Display;
 
+    /// Runs that a failed case is worth in order to become small.
+    const ATTEMPTS: usize;
+
     /// The case of this number.
     fn case(&self, number: usize) -> Self::Case;
 
@@ -29,8 +32,6 @@ pub trait Pair {
 
 /// After so many kinds of failures there is enough to look at.
 const ENOUGH: usize = 20;
-/// Runs that a failed sequence is worth in order to become small.
-const ATTEMPTS: usize = 60;
 
 /// Runs these cases, `places` at once.
 pub async fn run<P: Pair>(pair: &P, numbers: &[usize], places: usize, known: &KnownList) -> Report {
@@ -79,7 +80,7 @@ async fn shrunk<P: Pair>(
     'smaller: loop {
         for candidate in P::smaller(&best.0) {
             attempts += 1;
-            if attempts > ATTEMPTS {
+            if attempts > P::ATTEMPTS {
                 return best;
             }
             let differences = unknown(pair, &candidate, place, known).await;
