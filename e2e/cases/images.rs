@@ -39,12 +39,13 @@ async fn swaplet(arguments: &[&str]) {
     assert!(output.status.success(), "swaplet {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-async fn push_work(registry: &str, reference: &str) {
+/// Pushes the image with the shell. Under each name it is another image, with an id of its own.
+pub async fn push_work(registry: &str, reference: &str) {
     let layer = work_layer();
     let diff_id = format!("sha256:{}", Sha256::digest(&layer).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     let config = json!({
         "architecture": "amd64", "os": "linux",
-        "config": {"User": "65532", "Env": ["PATH=/bin"], "Entrypoint": ["/bin/sh", "-c"], "WorkingDir": "/"},
+        "config": {"User": "65532", "Env": ["PATH=/bin", format!("IMAGE={reference}")], "Entrypoint": ["/bin/sh", "-c"], "WorkingDir": "/"},
         "rootfs": {"type": "layers", "diff_ids": [diff_id]},
     });
     let client = Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() });

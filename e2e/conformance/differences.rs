@@ -51,3 +51,6 @@ pub const API_SERVER: &[Known] = &[
         why: INTERNAL,
     },
 ];
+
+/// The mock node's kubelet profile, compared with a kubelet 1.34.
+pub const KUBELET: &[Known] = &[];

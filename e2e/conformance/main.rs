@@ -12,4 +12,7 @@
 
 mod api_server;
 mod differences;
+#[path = "../cases/images.rs"]
+mod images;
+mod kubelet;
 mod shared;

@@ -10,7 +10,7 @@ mod batch;
 mod operation;
 mod pods;
 mod sequence;
-mod side;
+pub mod side;
 mod small;
 mod status;
 

@@ -98,7 +98,12 @@ pub fn validate(job: &Value) -> Vec<FieldError> {
 /// What is wrong with a status.
 pub fn validate_status(job: &Value) -> Vec<FieldError> {
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
-    counters.iter().filter_map(|field| not_negative(job, "status", field)).collect()
+    let mut errors: Vec<_> = counters.iter().filter_map(|field| not_negative(job, "status", field)).collect();
+    let (ready, active) = (int(job, "/status/ready").unwrap_or(0), int(job, "/status/active").unwrap_or(0));
+    if ready > active {
+        errors.push(FieldError::invalid("status.ready", &ready.into(), "cannot set more ready pods than active"));
+    }
+    errors
 }
 
 fn not_negative(job: &Value, part: &str, field: &str) -> Option<FieldError> {

@@ -1,0 +1,115 @@
+//! Pods and what is done to them, made at random.
+
+use std::fmt::{self, Display};
+
+use crate::shared::random::Random;
+
+/// What a container does. The mock reads it as words, the real node runs it as a script.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// Seconds until it ends by itself.
+    pub run: Option<u32>,
+    pub exit: i32,
+    /// Its exit code after SIGTERM; none: it ignores it.
+    pub term: Option<i32>,
+}
+
+impl Container {
+    fn new(random: &mut Random) -> Self {
+        let run = random.pick(&[None, None, Some(1), Some(2), Some(3)]);
+        Self { run, exit: random.pick(&[0, 0, 1, 3]), term: random.pick(&[Some(0), Some(143), Some(143), Some(7), None]) }
+    }
+
+    pub fn words(&self) -> Vec<String> {
+        let run = self.run.map_or_else(|| "run=forever".to_owned(), |run| format!("run={run}s"));
+        let term = self.term.map_or_else(|| "term=ignore".to_owned(), |code| format!("term={code}"));
+        vec![run, format!("exit={}", self.exit), term]
+    }
+
+    pub fn script(&self) -> String {
+        let trap = self.term.map_or_else(|| "trap '' TERM".to_owned(), |code| format!("trap 'exit {code}' TERM"));
+        match self.run {
+            // In the background, so that the shell hears the signal at once.
+            Some(run) => format!("{trap}; sleep {run} & wait $!; exit {}", self.exit),
+            None => format!("{trap}; while true; do sleep 1000 & wait $!; done"),
+        }
+    }
+}
+
+/// Images by their place in [`super::Place::images`].
+pub const OTHER: usize = 1;
+pub const EXIT: usize = 2;
+pub const MISSING: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Another image for a container.
+    Swap {
+        container: usize,
+        image: usize,
+    },
+    Delete,
+}
+
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub policy: &'static str,
+    pub containers: Vec<Container>,
+    /// Each comes when the pod has come to rest.
+    pub actions: Vec<Action>,
+}
+
+impl Case {
+    pub fn new(random: &mut Random) -> Self {
+        let policy = random.pick(&["Never", "OnFailure", "Always"]);
+        let count = random.weighted(&[(20, 1), (60, 2), (20, 3)]);
+        let containers: Vec<_> = (0..count).map(|_| Container::new(random)).collect();
+        let actions = (0..random.weighted(&[(10, 0), (55, 1), (35, 2)])).map(|_| action(random, count)).collect();
+        Self { policy, containers, actions }
+    }
+
+    /// Without one of its actions or containers.
+    pub fn smaller(&self) -> Vec<Self> {
+        let without_action = |index: usize| {
+            let mut fewer = self.clone();
+            fewer.actions.remove(index);
+            fewer
+        };
+        (0..self.actions.len()).rev().map(without_action).chain(self.without_last_container()).collect()
+    }
+
+    fn without_last_container(&self) -> Option<Self> {
+        let last = self.containers.len() - 1;
+        let is_used = self.actions.iter().any(|action| matches!(action, Action::Swap { container, .. } if *container == last));
+        (last > 0 && !is_used).then(|| Self { containers: self.containers[..last].to_vec(), ..self.clone() })
+    }
+
+    /// Whether a container may start again and again: how often depends on time.
+    pub fn loops(&self, container: usize) -> bool {
+        let one = &self.containers[container];
+        let exits = self.actions.contains(&Action::Swap { container, image: EXIT });
+        match self.policy {
+            "Always" => one.run.is_some() || exits,
+            "OnFailure" => one.run.is_some() && one.exit != 0,
+            _ => false,
+        }
+    }
+}
+
+fn action(random: &mut Random, count: usize) -> Action {
+    let container = random.below(count);
+    match random.below(100) {
+        0..55 => Action::Swap { container, image: EXIT },
+        55..72 => Action::Swap { container, image: OTHER },
+        72..85 => Action::Swap { container, image: MISSING },
+        _ => Action::Delete,
+    }
+}
+
+impl Display for Case {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "  {}", self.policy)?;
+        self.containers.iter().enumerate().try_for_each(|(index, one)| writeln!(out, "  c{index} {}", one.words().join(" ")))?;
+        self.actions.iter().try_for_each(|action| writeln!(out, "  {action:?}"))
+    }
+}

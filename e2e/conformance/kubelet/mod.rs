@@ -1,0 +1,132 @@
+//! The mock node's *kubelet* profile against a real kubelet.
+//!
+//! A case is a pod, made at random, and what is done to it while it lives: images are changed, it is deleted. The same goes to the mock, in
+//! virtual time at the embedded API server, and to the real node. Nothing is timed: an action comes when the pod has reached a state, or has
+//! not changed for a while. Compared is what must be the same however slow a node is: the lives of each container, one per restart count,
+//! with image and exit; what it waits for in the end; the phase.
+
+mod case;
+mod drive;
+mod record;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::json;
+use swaplet::image::ImagePattern;
+use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet::testbed::{ApiServer, Clock};
+
+use crate::api_server::side;
+use crate::differences::KUBELET;
+use crate::images::{Images, push_work};
+use crate::shared::compare::Difference;
+use crate::shared::known::KnownList;
+use crate::shared::random::{Random, only, seed};
+use crate::shared::runner::{Pair, run};
+use case::Case;
+use drive::{Place, drive};
+use record::compare;
+
+const SEQUENCES: usize = 200;
+/// Pods at once on the real node.
+const PLACES: usize = 14;
+
+#[tokio::test]
+async fn kubelet() {
+    let nodes = Nodes::new().await;
+    let numbers: Vec<usize> = only().map_or_else(|| (0..SEQUENCES).collect(), |one| vec![one]);
+    let known = KnownList::new(KUBELET);
+    let report = run(&nodes, &numbers, PLACES.min(numbers.len()), &known).await;
+    side::clean(&nodes.real.client, &nodes.real.namespace).await;
+    report.print("kubelet", seed(), &known);
+    assert!(report.is_clean(), "the mock node differs from a real kubelet");
+}
+
+struct Nodes {
+    seed: u64,
+    real: Place,
+    runs: AtomicUsize,
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
+}
+
+impl Nodes {
+    async fn new() -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let registry = variable("SWAPLET_E2E_REGISTRY");
+        let images = Images::push(&registry).await;
+        let other = format!("{registry}/e2e/work:v2");
+        push_work(&registry, &other).await;
+        let client = Client::try_default().await.expect("KUBECONFIG");
+        let namespace = format!("conformance-kubelet-{}", std::process::id());
+        side::prepare(&client, &namespace).await;
+        let images = [images.work, other, images.exit, images.missing];
+        let real = Place { client, namespace, node: variable("SWAPLET_E2E_NODE"), images, is_real: true };
+        Self { seed: seed(), real, runs: AtomicUsize::new(0) }
+    }
+
+    /// The mock in a runtime of its own, whose time jumps.
+    async fn mock(&self, case: &Case, name: &str) -> serde_json::Value {
+        let (case, name, images) = (case.clone(), name.to_owned(), self.real.images.clone());
+        let work = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+            runtime.block_on(on_mock(&case, &name, images))
+        };
+        tokio::task::spawn_blocking(work).await.expect("the mock")
+    }
+}
+
+async fn on_mock(case: &Case, name: &str, images: [String; 4]) -> serde_json::Value {
+    let server = ApiServer::new(Clock::default());
+    let mut options = NodeOptions::new("mock", Profile::kubelet());
+    options.images.missing = vec![ImagePattern::parse(&images[3]).unwrap()];
+    tokio::spawn(VirtualNode::new(server.client(), server.clock(), options).run());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let place = Place { client: server.client(), namespace: "default".to_owned(), node: "mock".to_owned(), images, is_real: false };
+    drive(&place, case, name).await
+}
+
+impl Pair for Nodes {
+    type Case = Case;
+
+    /// A case takes the real kubelet a quarter of a minute.
+    const ATTEMPTS: usize = 6;
+
+    fn case(&self, number: usize) -> Case {
+        Case::new(&mut Random::of_sequence(self.seed, number))
+    }
+
+    fn size(case: &Case) -> usize {
+        case.actions.len() + 1
+    }
+
+    fn smaller(case: &Case) -> Vec<Case> {
+        case.smaller()
+    }
+
+    async fn run(&self, case: &Case, _: usize) -> Vec<Difference> {
+        let name = format!("p{}", self.runs.fetch_add(1, Ordering::Relaxed));
+        let (real, mock) = futures::join!(drive(&self.real, case, &name), self.mock(case, &name));
+        if only().is_some() {
+            println!("{case}\n real {real}\n mock {mock}");
+        }
+        compare(case, &real, &mock)
+    }
+}
+
+/// The pod of a case.
+pub fn pod(place: &Place, case: &Case, name: &str) -> serde_json::Value {
+    let container = |(index, one): (usize, &case::Container)| {
+        let args = if place.is_real { json!([one.script()]) } else { json!(one.words()) };
+        json!({"name": format!("c{index}"), "image": place.images[0], "args": args})
+    };
+    let containers: Vec<_> = case.containers.iter().enumerate().map(container).collect();
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+        "nodeName": place.node, "restartPolicy": case.policy, "terminationGracePeriodSeconds": 2, "containers": containers,
+        "automountServiceAccountToken": false, "enableServiceLinks": false,
+    }})
+}
