@@ -19,7 +19,7 @@ pub struct Report {
     /// Sequences on which the two sides disagree.
     pub failed: usize,
     /// Sequences on which they disagreed once and not again.
-    pub unsteady: usize,
+    pub unsteady: Vec<Failure>,
     /// One of each kind, made small.
     pub failures: Vec<Failure>,
     kinds: HashSet<(String, String)>,
@@ -44,8 +44,8 @@ impl Report {
         let (met, stale) = known.by_use();
         met.iter().for_each(|(count, known)| println!("  known, {count} times: {} {}: {}", known.operation, known.path, known.why));
         stale.iter().for_each(|known| println!("  STALE: {} {} was not met: {}", known.operation, known.path, known.why));
-        if self.unsteady > 0 {
-            println!("  {} sequences differed once and not again", self.unsteady);
+        for once in &self.unsteady {
+            println!("  differed once and not again: sequence {}: {}", once.number, once.differences[0]);
         }
         let Self { sequences, operations, failed, .. } = self;
         println!("conformance: {pair}: {sequences} sequences, {operations} operations, {failed} differences, {} known", known.count());

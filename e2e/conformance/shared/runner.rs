@@ -48,8 +48,10 @@ async fn work<P: Pair>(pair: &P, numbers: &[usize], next: &AtomicUsize, report: 
         let mut differences = unknown(pair, &case, place, known).await;
         if !differences.is_empty() {
             // The real side has a life of its own; what is a rule shows again.
-            differences = unknown(pair, &case, place, known).await;
-            report.lock().await.unsteady += usize::from(differences.is_empty());
+            let once = std::mem::replace(&mut differences, unknown(pair, &case, place, known).await);
+            if differences.is_empty() {
+                report.lock().await.unsteady.push(Failure { number: *number, case: case.to_string(), differences: once });
+            }
         }
         let fresh = report.lock().await.take(P::size(&case), &differences, ENOUGH);
         if fresh {
