@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::case::{Action, Case};
 use super::pod;
-use super::record::Record;
+use super::record::{Record, compare};
 
 /// One of the two nodes.
 pub struct Place {
@@ -24,16 +24,20 @@ pub struct Place {
     pub is_real: bool,
 }
 
-/// A pod that has not changed for so long is at rest: longer than anything of the workloads takes on a busy node, shorter than the first
-/// back-off.
+/// On the mock a pod that has not changed for so long is at rest: longer than anything of the workloads, shorter than the first back-off.
 const REST: Duration = Duration::from_secs(4);
-/// A pod that does not come to rest is taken as it is.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A pod on the mock that does not come to rest is taken as it is.
+const UNREST: Duration = Duration::from_secs(20);
+/// The real node has so long to get to where the mock was. Two busy cores need it, now and then.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// And must stay there for so long: a kubelet that does something else does it within a second or two.
+const HOLD: Duration = Duration::from_millis(2000);
 
 type Events = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<DynamicObject>>>>>;
 
-/// Runs a case; gives the record of what was seen.
-pub async fn drive(place: &Place, case: &Case, name: &str) -> Value {
+/// Runs a case; gives the record of what was seen, at rest and after every action. With a guide, which is what the mock did, the pod is at
+/// rest when it is where the guide was; if it never is, that is the end.
+pub async fn drive(place: &Place, case: &Case, name: &str, guide: Option<&[Value]>) -> Vec<Value> {
     let api: Api<DynamicObject> =
         Api::namespaced_with(place.client.clone(), &place.namespace, &ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&()));
     let object: DynamicObject = serde_json::from_value(pod(place, case, name)).unwrap();
@@ -42,35 +46,55 @@ pub async fn drive(place: &Place, case: &Case, name: &str) -> Value {
     let stream = api.watch(&parameters, &created.resource_version().unwrap()).await.unwrap();
     let mut events: Events = Box::pin(stream);
     let mut record = Record::default();
-    rest(&mut events, &mut record).await;
-    for action in &case.actions {
-        let code = act(&api, place, name, *action).await;
-        record.acted(code);
-        rest(&mut events, &mut record).await;
+    let mut records = Vec::new();
+    let mut actions = case.actions.iter();
+    loop {
+        let aim = guide.map(|guide| &guide[records.len()]);
+        let well = match aim {
+            Some(aim) => reach(&mut events, &mut record, case, aim).await,
+            None => rest(&mut events, &mut record).await,
+        };
+        records.push(record.value());
+        let Some(action) = actions.next().filter(|_| well) else { break };
+        record.acted(act(&api, place, name, *action).await);
     }
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     if !record.is_gone() {
         let _ = api.delete(name, &now).await;
     }
-    record.value()
+    records
 }
 
-/// Follows the pod until it is at rest or over.
-async fn rest(events: &mut Events, record: &mut Record) {
+/// Follows the pod until it is where the guide was, and stays; false if that does not happen.
+async fn reach(events: &mut Events, record: &mut Record, case: &Case, aim: &Value) -> bool {
     let end = Instant::now() + PATIENCE;
-    while !record.is_over() {
-        let Ok(event) = timeout_at(end, next(events, record)).await else { return };
-        if !event {
-            return;
+    loop {
+        let there = compare(case, 0, &record.value(), aim).is_empty();
+        if there && record.is_gone() {
+            return true;
+        }
+        let until = if there { Instant::now() + HOLD } else { end };
+        if !next(events, record, until).await {
+            return there;
         }
     }
 }
 
-/// Waits for the next change of what is recorded; false if the pod is at rest.
-async fn next(events: &mut Events, record: &mut Record) -> bool {
-    let rest = Instant::now() + REST;
+/// Follows the pod until nothing happens.
+async fn rest(events: &mut Events, record: &mut Record) -> bool {
+    let end = Instant::now() + UNREST;
+    while !record.is_gone() && Instant::now() < end {
+        if !next(events, record, Instant::now() + REST).await {
+            break;
+        }
+    }
+    true
+}
+
+/// Waits for the next change of what is recorded; false if there is none until then.
+async fn next(events: &mut Events, record: &mut Record, until: Instant) -> bool {
     loop {
-        let changed = match timeout_at(rest, events.next()).await {
+        let changed = match timeout_at(until, events.next()).await {
             Err(_) | Ok(None) => return false,
             Ok(Some(Ok(WatchEvent::Added(pod) | WatchEvent::Modified(pod)))) => record.saw(&serde_json::to_value(&pod).unwrap()),
             Ok(Some(Ok(WatchEvent::Deleted(pod)))) => {

@@ -99,8 +99,8 @@ pub fn validate(job: &Value) -> Vec<FieldError> {
 pub fn validate_status(job: &Value) -> Vec<FieldError> {
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
     let mut errors: Vec<_> = counters.iter().filter_map(|field| not_negative(job, "status", field)).collect();
-    let (ready, active) = (int(job, "/status/ready").unwrap_or(0), int(job, "/status/active").unwrap_or(0));
-    if ready > active {
+    let active = int(job, "/status/active").unwrap_or(0);
+    if let Some(ready) = int(job, "/status/ready").filter(|ready| *ready > active) {
         errors.push(FieldError::invalid("status.ready", &ready.into(), "cannot set more ready pods than active"));
     }
     errors
