@@ -9,6 +9,7 @@
 //! | [`image`] | image references, the exit and park images, the registry | registries, files |
 //! | [`decide`] | every decision, as plain functions | nothing: no clock, no client, no async |
 //! | [`controller`] | watches, the one writer, reports | the API server |
+//! | [`testbed`] | an API server, its controllers and nodes in memory, for the demo and the tests | loopback ports, if asked |
 //! | [`cli`] | one file per subcommand | everything, at the edge |
 
 pub mod cli;
@@ -16,3 +17,4 @@ pub mod controller;
 pub mod decide;
 pub mod image;
 pub mod objects;
+pub mod testbed;

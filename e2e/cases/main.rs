@@ -5,6 +5,7 @@
 //! * `KUBECONFIG`: an administrator of the cluster
 //! * `SWAPLET_E2E_REGISTRY`: a plain-HTTP registry, `host:port`, reachable from here and from the node
 //! * `SWAPLET_E2E_AUDIT_LOG`: the API server's audit log, which is the witness for every count of writes
+//! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
 //!
 //! Each case has a namespace and controllers of its own, so all of them run at once. The controller is the real binary, with
 //! a ServiceAccount that has the rights of `deploy/rbac.yaml` and no others.
@@ -18,4 +19,6 @@ mod crash;
 mod images;
 mod pods;
 mod terminate;
+mod virtual_kubelet;
+mod virtual_nodes;
 mod world;

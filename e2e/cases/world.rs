@@ -34,7 +34,7 @@ pub struct World {
     _folder: tempfile::TempDir,
 }
 
-fn variable(name: &str) -> String {
+pub fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
 }
 

@@ -19,16 +19,20 @@ ldflags() {
 	done
 }
 
-# bin_dir MODULE: the folder of a finished build; a new go.mod, go.sum, Go
-# version or build flag is a new folder.
+# The programs of others are modules without a source; ours has sources.
+module_dir() { if [[ -d $E2E/modules/$1 ]]; then echo "$E2E/modules/$1"; else echo "$E2E/$1"; fi; }
+
+# bin_dir MODULE: the folder of a finished build; a new go.mod, go.sum, source,
+# Go version or build flag is a new folder.
 bin_dir() {
-	local key
+	local key dir
+	dir=$(module_dir "$1")
 	command -v go >/dev/null || die "'go' is not on the PATH" "Install Go 1.26 or newer; the cluster's programs are built from source." "With sudo: sudo env PATH=\"\$PATH\" e2e/cluster ..."
-	key=$({ cat "$E2E/modules/$1/go.mod" "$E2E/modules/$1/go.sum"; go version; ldflags "$1"; } | sha256sum | cut -c1-12)
+	key=$({ find "$dir" \( -name 'go.???' -o -name '*.go' \) -print0 | sort -z | xargs -0 cat; go version; ldflags "$1"; } | sha256sum | cut -c1-12)
 	echo "$CACHE/$1-$key"
 }
 
-tools_of() { awk '/^tool \(/ {in_block=1; next} /^\)/ {in_block=0} in_block {print $1} /^tool [^(]/ {print $2}' "$E2E/modules/$1/go.mod"; }
+tools_of() { awk '/^tool \(/ {in_block=1; next} /^\)/ {in_block=0} in_block {print $1} /^tool [^(]/ {print $2}' "$(module_dir "$1")/go.mod"; }
 
 # A main package at the root of a versioned module is named after its parent.
 name_of() { case $1 in */etcd/server/v3) echo etcd ;; *) basename "$1" ;; esac; }
@@ -38,7 +42,7 @@ build_one() { # MODULE PACKAGE OUTPUT_DIR
 	name=$(name_of "$2")
 	say "build: $name ..."
 	# No cgo: the programs then need no C compiler here and no libc there.
-	(cd "$E2E/modules/$1" && GOWORK=off CGO_ENABLED=0 exec go build -v -trimpath -buildvcs=false \
+	(cd "$(module_dir "$1")" && GOWORK=off CGO_ENABLED=0 exec go build -v -trimpath -buildvcs=false \
 		-ldflags "$(ldflags "$1")" -o "$3/$name" "$2") >"$log" 2>&1 &
 	pid=$!
 	trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
@@ -65,12 +69,14 @@ build_module() {
 	mv "$tmp" "$dir" # a folder under its final name is always complete
 }
 
-build_all() {
+build_all() { build etcd containerd kubernetes virtual-kubelet-mock; }
+
+build() { # MODULE...
 	local module start=$SECONDS
 	mkdir -p "$CACHE"
 	exec 8>"$CACHE/.lock"
 	flock 8 # two builds at once would only slow each other down
-	for module in etcd containerd kubernetes; do build_module "$module"; done
+	for module in "$@"; do build_module "$module"; done
 	exec 8>&-
 	((SECONDS - start < 2)) || say "build: everything done in $((SECONDS - start)) s"
 }

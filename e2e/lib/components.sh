@@ -45,10 +45,21 @@ start_kubelet() {
 		--root-dir "$STATE/kubelet" --cert-dir "$STATE/kubelet/pki" --hostname-override "$NODE"
 }
 
+# A virtual node: a component that there may be none or many of. Its log starts
+# anew, because a line in it tells that the node is ready.
+start_virtual_node() { # NAME OPTION...
+	local component=virtual-node-$1
+	rm -f "$STATE/log/$component.log"
+	launch "$component" "$(virtual_kubelet)" --kubeconfig "$STATE/admin.kubeconfig" --node-name "$@"
+	wait_for 60 "virtual node $1 to be Ready" "$component" grep -q '"ready":' "$STATE/log/$component.log"
+}
+virtual_kubelet() { echo "$(bin_dir virtual-kubelet-mock)/virtual-kubelet-mock"; }
+virtual_nodes() { find "$STATE/pid" -name 'virtual-node-*' -printf '%f\n' 2>/dev/null | sort || true; }
+
 # shellcheck disable=SC2034 # used in other parts
 COMPONENTS=(registry etcd apiserver controller-manager scheduler containerd kubelet)
 
-api() { curl -fsS --max-time 5 --cacert "$STATE/apiserver/apiserver.crt" -H @"$STATE/admin.header" "https://127.0.0.1:$API_PORT$1"; }
+api() { curl -fsS --max-time 5 --cacert "$STATE/apiserver/apiserver.crt" -H @"$STATE/admin.header" "${@:2}" "https://127.0.0.1:$API_PORT$1"; }
 api_ready() { api /readyz; }
 registry_ready() { curl -fsS --max-time 5 "http://127.0.0.1:$REGISTRY_PORT/v2/"; }
 service_account_exists() { api /api/v1/namespaces/default/serviceaccounts/default; }

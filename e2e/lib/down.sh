@@ -11,7 +11,7 @@ our_processes() {
 		exe=$(readlink "/proc/$pid/exe") || continue
 		exe=${exe% (deleted)}
 		case ${exe##*/} in
-			etcd | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | containerd | containerd-shim-runc-v2 | runc | docker-registry) echo "$pid" ;;
+			etcd | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | containerd | containerd-shim-runc-v2 | runc | docker-registry | virtual-kubelet-mock) echo "$pid" ;;
 		esac
 	done
 }
@@ -56,7 +56,7 @@ leftovers() {
 # may have finished that in between.
 kill_processes() {
 	local component tries
-	for component in kubelet "${COMPONENTS[@]}"; do stop "$component" KILL; done
+	for component in kubelet "${COMPONENTS[@]}" $(virtual_nodes); do stop "$component" KILL; done
 	for ((tries = 0; tries < 50; tries++)); do
 		CGROUPS=$(our_cgroups)
 		# shellcheck disable=SC2046 # one word per PID

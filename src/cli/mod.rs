@@ -2,11 +2,13 @@
 
 mod check;
 mod client;
+mod demo;
 mod exit_image;
 mod exit_push;
 mod image_export;
 mod image_push;
 mod manifests;
+mod mock_node;
 mod park_image;
 mod run;
 
@@ -32,6 +34,8 @@ enum Command {
     Check(check::CheckArgs),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
+    Demo(demo::DemoArgs),
+    MockNode(Box<mock_node::MockNodeArgs>),
 }
 
 impl Cli {
@@ -48,6 +52,8 @@ impl Cli {
                 Command::Check(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
+                Command::Demo(args) => args.run().await,
+                Command::MockNode(args) => args.run().await,
             }
         })
     }

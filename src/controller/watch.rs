@@ -101,8 +101,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         loop {
             let list = match timeout(ANSWER, self.api.list(&page)).await {
                 Ok(Ok(list)) => list,
-                Ok(Err(error)) => return self.trouble(format!("list: {error}")).await.map(|()| None),
-                Err(_) => return self.trouble("list: no answer in time".to_owned()).await.map(|()| None),
+                Ok(Err(error)) => return self.list_failed(format!("list: {error}")).await,
+                Err(_) => return self.list_failed("list: no answer in time".to_owned()).await,
             };
             for object in list.items {
                 self.send(Event::Listed(object)).await?;
@@ -117,26 +117,36 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
+    async fn list_failed(&mut self, trouble: String) -> Result<Option<String>, Closed> {
+        self.send(Event::Trouble(trouble)).await?;
+        self.pause().await;
+        Ok(None)
+    }
+
+    /// However a watch that did not live long has ended, a pause follows: also a server that calls every version too old must
+    /// not be asked for lists without end.
     async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
-        let opened = Instant::now();
         let params = WatchParams::default().fields(self.field_selector).timeout(WATCH_SECONDS);
-        let stream = match timeout(ANSWER, self.api.watch(&params, &version)).await {
-            Ok(Ok(stream)) => stream.boxed(),
-            Ok(Err(kube::Error::Api(status))) if status.code == 410 => return Ok(Next::List),
-            Ok(Err(error)) => return self.failed(version, format!("watch: {error}")).await,
-            Err(_) => return self.failed(version, "watch: no answer in time".to_owned()).await,
+        let next = match timeout(ANSWER, self.api.watch(&params, &version)).await {
+            Ok(Ok(stream)) => {
+                let opened = Instant::now();
+                let next = self.follow(stream.boxed(), version).await?;
+                if opened.elapsed() > HEALTHY {
+                    self.failures = 0;
+                    return Ok(next);
+                }
+                next
+            }
+            Ok(Err(kube::Error::Api(status))) if status.code == 410 => Next::List,
+            Ok(Err(error)) => self.failed(version, format!("watch: {error}")).await?,
+            Err(_) => self.failed(version, "watch: no answer in time".to_owned()).await?,
         };
-        let next = self.follow(stream, version).await?;
-        if opened.elapsed() > HEALTHY {
-            self.failures = 0;
-        } else if matches!(next, Next::WatchFrom(_)) {
-            self.pause().await;
-        }
+        self.pause().await;
         Ok(next)
     }
 
     /// Passes events on until the watch ends, by itself or in an error.
-    async fn follow(&mut self, mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>, mut version: String) -> Result<Next, Closed> {
+    async fn follow(&self, mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>, mut version: String) -> Result<Next, Closed> {
         let deadline = Duration::from_secs(WATCH_SECONDS.into()) + WATCH_MARGIN;
         loop {
             let event = match timeout(deadline, stream.next()).await {
@@ -163,16 +173,10 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    async fn failed(&mut self, version: String, trouble: String) -> Result<Next, Closed> {
-        self.trouble(trouble).await?;
-        let next = if self.failures >= FAILURES_UNTIL_LIST { Next::List } else { Next::WatchFrom(version) };
-        Ok(next)
-    }
-
-    async fn trouble(&mut self, trouble: String) -> Result<(), Closed> {
+    async fn failed(&self, version: String, trouble: String) -> Result<Next, Closed> {
         self.send(Event::Trouble(trouble)).await?;
-        self.pause().await;
-        Ok(())
+        let next = if self.failures + 1 >= FAILURES_UNTIL_LIST { Next::List } else { Next::WatchFrom(version) };
+        Ok(next)
     }
 
     async fn pause(&mut self) {

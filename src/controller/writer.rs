@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use http_body_util::BodyExt as _;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
 use kube::api::{Patch, PatchParams};
-use kube::core::Status;
-use kube::{Api, Client};
+use kube::client::Body;
+use kube::core::{Request, Status};
+use kube::{Client, Resource as _};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -88,15 +92,26 @@ impl Writer {
 
     /// Changes images in one patch: all of them, or none.
     pub async fn swap(&self, target: &Target, swaps: &[Swap]) -> Outcome {
-        let api: Api<PodWire> = Api::namespaced(self.client.clone(), &target.namespace);
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
-        match timeout(self.deadline, api.patch(&target.name, &params, &patch)).await {
-            Ok(Ok(pod)) => Outcome::Applied(stored_images(pod, swaps)),
-            Ok(Err(kube::Error::Api(status))) => classify(&status),
+        match timeout(self.deadline, self.send(target, swaps)).await {
+            Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => Outcome::Failed { error: error.to_string(), retry_after: None },
             Err(_) => Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None },
         }
+    }
+
+    /// Without `kube::Api`, which drops the headers of an answer: a busy API server says only there when to come back.
+    async fn send(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
+        let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
+        let request = pods.patch(&target.name, &params, &patch).map_err(kube::Error::BuildRequest)?;
+        let (head, body) = self.client.send(request.map(Body::from)).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        if head.status.is_success() {
+            let pod = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+            return Ok(Outcome::Applied(stored_images(pod, swaps)));
+        }
+        Ok(classify(&refusal(head.status.as_u16(), &body), &head.headers))
     }
 }
 
@@ -124,15 +139,21 @@ fn stored_images(pod: PodWire, swaps: &[Swap]) -> Vec<Box<str>> {
     swaps.iter().map(|swap| image(swap).unwrap_or_else(|| swap.to.clone())).collect()
 }
 
+/// Proxies, and the API server's own flow control, answer in plain text.
+fn refusal(code: u16, body: &[u8]) -> Status {
+    let text = || Status::failure(String::from_utf8_lossy(body).trim(), "");
+    serde_json::from_slice(body).unwrap_or_else(|_| text()).with_code(code)
+}
+
 /// A failed `test` and a denial by an admission policy are both 422; only the second has details about the object (truth
 /// table, section 7).
-fn classify(status: &Status) -> Outcome {
+fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
     match status.code {
         404 => Outcome::Gone,
         409 => Outcome::Conflict,
         422 if is_failed_test(status) => Outcome::Conflict,
         400 | 403 | 422 => Outcome::Denied(status.message.clone()),
-        code => Outcome::Failed { error: format!("{code} {}", status.message), retry_after: retry_after(status) },
+        code => Outcome::Failed { error: format!("{code} {}", status.message), retry_after: retry_after(status, headers) },
     }
 }
 
@@ -140,7 +161,9 @@ fn is_failed_test(status: &Status) -> bool {
     status.message.starts_with("the server rejected our request due to an error in our request")
 }
 
-fn retry_after(status: &Status) -> Option<Duration> {
-    let seconds = status.details.as_ref()?.retry_after_seconds;
-    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+fn retry_after(status: &Status, headers: &HeaderMap) -> Option<Duration> {
+    let in_body = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
+    let in_header = || headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
+    let seconds = in_body.filter(|seconds| *seconds > 0).or_else(in_header)?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }

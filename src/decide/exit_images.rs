@@ -11,6 +11,8 @@ use crate::objects::env::Mark;
 pub struct ExitImages {
     default: Option<ImageReference>,
     listed: Vec<ImagePattern>,
+    /// The last parts of the repositories of all of them; `None` where a pattern leaves it open.
+    names: Option<Vec<Box<str>>>,
 }
 
 /// The exit image chosen for one sidecar.
@@ -34,13 +36,19 @@ pub enum NoChoice {
 impl ExitImages {
     /// `default` is written where a pod names no image of the list; `listed` are the images that pods may name.
     #[must_use]
-    pub const fn new(default: Option<ImageReference>, listed: Vec<ImagePattern>) -> Self {
-        Self { default, listed }
+    pub fn new(default: Option<ImageReference>, listed: Vec<ImagePattern>) -> Self {
+        let written = default.iter().map(ImageReference::as_str).chain(listed.iter().map(ImagePattern::as_str));
+        let names = written.map(|image| Some(last_part(image)).filter(|name| !name.contains('*')).map(Box::from)).collect();
+        Self { default, listed, names }
     }
 
     /// Whether this is one of the installation's exit images, also where an admission webhook has put a digest to the default.
     #[must_use]
     pub fn contains(&self, image: &str) -> bool {
+        // Asked for every sidecar at every event: most images are told apart without reading them as references.
+        if self.names.as_ref().is_some_and(|names| !names.iter().any(|name| **name == *last_part(image))) {
+            return false;
+        }
         ImageReference::parse(image)
             .is_ok_and(|reference| self.grants(&reference) || self.default.as_ref().is_some_and(|default| default.is_alias_of(&reference)))
     }
@@ -67,6 +75,13 @@ impl ExitImages {
         self.default.as_ref().is_some_and(|default| default.normalized() == reference.normalized())
             || self.listed.iter().any(|pattern| pattern.matches(reference))
     }
+}
+
+/// `exit` of `registry.example/swaplet/exit:v1@sha256:...`; the same however the reference is spelled.
+fn last_part(image: &str) -> &str {
+    let name = image.split('@').next().unwrap_or_default();
+    let last = name.rsplit('/').next().unwrap_or_default();
+    last.split(':').next().unwrap_or_default()
 }
 
 impl fmt::Display for ExitImages {

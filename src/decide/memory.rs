@@ -72,7 +72,10 @@ impl Memory {
         if !pod.phase.is_terminal() && self.swap_of(&sidecar.name).is_none() {
             self.swaps.push(SwapRecord::found(sidecar, now));
         }
+        let in_flight = self.in_flight;
         if let Some(record) = self.swaps.iter_mut().find(|record| record.container == sidecar.name) {
+            // What is seen while a write is under way is that write, which is counted when it comes back.
+            record.times = record.times.max(u32::from(!in_flight));
             record.observe(sidecar);
         }
     }
@@ -85,10 +88,13 @@ impl Memory {
 
     /// Records that a container's image was swapped.
     pub fn swapped(&mut self, container: &Container, to: &str, now: Duration) {
-        let times = self.swap_of(&container.name).map_or(0, |record| record.times) + 1;
+        let known = self.swap_of(&container.name);
+        let times = known.map_or(0, |record| record.times) + 1;
+        // The watch may have shown this swap, and the end of the sidecar, before the answer came.
+        let real_end = known.filter(|record| record.times == 0).and_then(|record| record.real_end.clone());
         self.swaps.retain(|record| record.container != container.name);
         let before = Some(Footprint::of(container));
-        self.swaps.push(SwapRecord { container: container.name.clone(), to: to.into(), at: now, times, before, real_end: None });
+        self.swaps.push(SwapRecord { container: container.name.clone(), to: to.into(), at: now, times, before, real_end });
     }
 
     /// Whether the reason is reported now for the first time; remembers it.
@@ -103,7 +109,7 @@ impl Memory {
 
 impl SwapRecord {
     fn found(sidecar: &Container, now: Duration) -> Self {
-        Self { container: sidecar.name.clone(), to: sidecar.image.clone(), at: now, times: 1, before: None, real_end: None }
+        Self { container: sidecar.name.clone(), to: sidecar.image.clone(), at: now, times: 0, before: None, real_end: None }
     }
 
     fn observe(&mut self, sidecar: &Container) {

@@ -1,0 +1,83 @@
+//! A virtual node of a case: the real virtual-kubelet library with a provider that runs no containers.
+//! See "Virtual nodes" in `e2e/README.md`.
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::world::{World, variable};
+
+/// The node and its process, which ends with the case.
+pub struct VirtualNode {
+    name: String,
+    process: Child,
+    calls: Arc<Mutex<Vec<Value>>>,
+}
+
+impl VirtualNode {
+    /// Starts it, named after the namespace, and waits until it is ready.
+    pub async fn start(world: &World, options: &[&str]) -> Self {
+        let mut process = Command::new(variable("SWAPLET_E2E_VIRTUAL_KUBELET"))
+            .args(["--kubeconfig", &variable("KUBECONFIG"), "--node-name", &world.namespace])
+            .args(options)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the program of virtual nodes: run `e2e/cluster build`");
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let first = timeout(Duration::from_secs(30), lines.next_line()).await.expect("a first line").unwrap().unwrap_or_default();
+        assert!(first.contains("ready"), "{first}");
+        let calls = Arc::default();
+        tokio::spawn(collect(lines, Arc::clone(&calls)));
+        Self { name: world.namespace.clone(), process, calls }
+    }
+
+    /// Places a pod spec on this node.
+    pub fn place(&self, mut spec: Value) -> Value {
+        spec["nodeSelector"] = json!({"kubernetes.io/hostname": self.name});
+        spec["tolerations"] = json!([{"key": "virtual-kubelet.io/provider", "operator": "Exists"}]);
+        spec
+    }
+
+    /// How often the library has called the provider with this about a pod.
+    pub fn calls(&self, call: &str, pod: &str) -> usize {
+        let key = format!("{}/{pod}", self.name);
+        self.calls.lock().unwrap().iter().filter(|entry| entry["call"] == call && entry["pod"] == *key).count()
+    }
+
+    /// Which Events the library has made about a pod, sorted.
+    pub async fn events(&self, world: &World, pod: &str) -> Vec<String> {
+        let mut reasons = Vec::new();
+        for event in world.api::<Event>().list(&ListParams::default()).await.unwrap() {
+            let about = event.regarding.and_then(|object| object.name);
+            reasons.extend(event.reason.filter(|reason| reason.starts_with("Provider") && about.as_deref() == Some(pod)));
+        }
+        reasons.sort();
+        reasons
+    }
+
+    /// The end of a case that went well.
+    pub async fn done(mut self, world: World) {
+        let nodes: Api<Node> = Api::all(world.client.clone());
+        world.done().await;
+        self.process.kill().await.unwrap();
+        let _ = nodes.delete(&self.name, &DeleteParams::default()).await;
+    }
+}
+
+async fn collect(mut lines: Lines<BufReader<ChildStdout>>, calls: Arc<Mutex<Vec<Value>>>) {
+    while let Ok(Some(line)) = lines.next_line().await {
+        println!("virtual node: {line}");
+        calls.lock().unwrap().push(serde_json::from_str(&line).unwrap());
+    }
+}

@@ -1,0 +1,60 @@
+//! The Jobs of the demo: a nightly pipeline with a log collector or proxy in each pod that would run for ever.
+//!
+//! The words in `args` tell the virtual node how a container behaves; a real container would have a program there.
+
+use serde_json::{Value, json};
+
+use crate::objects::env::WHEN_JOB_EXIT;
+
+/// Pods with this label get the mesh's proxy.
+const INJECT: &str = "mesh.example/inject";
+
+/// The Jobs.
+#[must_use]
+pub fn jobs() -> Vec<Value> {
+    let mut load = job("load", "OnFailure", vec![main("run=2s")]);
+    load["spec"]["template"]["metadata"] = json!({"labels": {INJECT: "true"}});
+    vec![
+        job("extract", "Never", vec![main("run=1s"), sidecar("log-collector", "term=143")]),
+        job("transform", "OnFailure", vec![main("run=1500ms"), sidecar("stubborn-agent", "term=ignore")]),
+        load,
+    ]
+}
+
+/// The mutating webhook of the demo: adds the mesh's proxy to pods that ask for it, so that no Job names it.
+pub fn inject_proxy(resource: &str, object: &mut Value) {
+    if resource != "pods" || object["metadata"]["labels"][INJECT] != "true" {
+        return;
+    }
+    if let Some(containers) = object["spec"]["containers"].as_array_mut() {
+        containers.insert(0, proxy());
+    }
+}
+
+fn main(behaviour: &str) -> Value {
+    json!({"name": "main", "image": "registry.example/pipeline:v7", "args": [behaviour, "exit=0"]})
+}
+
+/// Runs until it is stopped.
+fn sidecar(name: &str, behaviour: &str) -> Value {
+    json!({
+        "name": name, "image": format!("registry.example/{name}:v1"), "args": [behaviour],
+        "env": [{"name": WHEN_JOB_EXIT, "value": "true"}],
+    })
+}
+
+/// With a command of its own, which the exit image must have.
+fn proxy() -> Value {
+    json!({
+        "name": "mesh-proxy", "image": "registry.example/mesh/proxy:1.22",
+        "command": ["/usr/local/bin/envoy"], "args": ["term=0", "term-after=500ms"],
+        "env": [{"name": "PROXY_CONFIG", "value": "{}"}, {"name": WHEN_JOB_EXIT, "value": "TRUE"}],
+    })
+}
+
+fn job(name: &str, restart_policy: &str, containers: Vec<Value>) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"template": {"spec": {"restartPolicy": restart_policy, "terminationGracePeriodSeconds": 3, "containers": containers}}},
+    })
+}

@@ -1,0 +1,105 @@
+//! What came of the Jobs and pods of the demo, as a table.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+
+/// One row: a pod, and what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The Job, or nothing for a pod without one.
+    pub job: String,
+    /// Phase of the pod, as it was last seen.
+    pub phase: String,
+    /// Names of its sidecars.
+    pub sidecars: Vec<String>,
+    /// When all its mains were seen ended.
+    pub mains_ended: Option<Duration>,
+    /// When it was seen finished.
+    pub finished: Option<Duration>,
+    /// Patches of it that were applied.
+    pub patches: usize,
+}
+
+/// All rows, and whether each Job is complete.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// By the pod's name.
+    pub pods: BTreeMap<String, Row>,
+    /// Name and state of each Job.
+    pub jobs: BTreeMap<String, String>,
+}
+
+impl Results {
+    /// Whether every Job is complete and every pod without a Job has succeeded.
+    #[must_use]
+    pub fn all_completed(&self) -> bool {
+        let jobs = self.jobs.values().all(|state| state == COMPLETE);
+        let pods = self.pods.values().filter(|row| row.job.is_empty()).all(|row| row.phase == "Succeeded");
+        jobs && pods && !(self.jobs.is_empty() && self.pods.is_empty())
+    }
+
+    /// The table, in the manner of kubectl.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut rows = vec![["JOB", "STATUS", "POD", "PHASE", "SIDECARS", "AFTER MAIN", "PATCHES"].map(str::to_owned)];
+        rows.extend(self.pods.iter().map(|(name, row)| self.row(name, row)));
+        format!("\n{}", align(&rows))
+    }
+
+    fn row(&self, name: &str, row: &Row) -> [String; 7] {
+        let status = self.jobs.get(&row.job).cloned().unwrap_or_default();
+        let after = match (row.mains_ended, row.finished) {
+            (Some(mains), Some(pod)) => format!("{:.1}s", pod.saturating_sub(mains).as_secs_f64()),
+            _ => "-".to_owned(),
+        };
+        [row.job.clone(), status, name.to_owned(), row.phase.clone(), row.sidecars.join(","), after, row.patches.to_string()]
+            .map(|cell| if cell.is_empty() { "-".to_owned() } else { cell })
+    }
+}
+
+/// The state of a Job that went well.
+const COMPLETE: &str = "Complete";
+/// The state of a Job that has not ended.
+pub const RUNNING: &str = "Running";
+
+/// The state of a Job in one word.
+#[must_use]
+pub fn job_state(job: &Job) -> String {
+    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let mut ended = conditions.filter(|found| found.status == "True" && matches!(found.type_.as_str(), COMPLETE | "Failed"));
+    ended.next().map_or_else(|| RUNNING.to_owned(), |condition| condition.type_.clone())
+}
+
+fn align<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: [usize; N] = std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect::<Vec<_>>().join("   ");
+        format!("{}\n", cells.trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(state: &str, phase: &str) -> Results {
+        let row = Row { job: "extract".to_owned(), phase: phase.to_owned(), ..Row::default() };
+        Results { pods: [("extract-1".to_owned(), row)].into(), jobs: [("extract".to_owned(), state.to_owned())].into() }
+    }
+
+    #[test]
+    fn only_complete_jobs_are_a_success() {
+        assert!(results("Complete", "Succeeded").all_completed());
+        assert!(!results("Running", "Running").all_completed());
+        assert!(!Results::default().all_completed());
+    }
+
+    #[test]
+    fn cells_are_aligned_and_never_empty() {
+        let table = results("Running", "Running").table();
+        assert_eq!(table.lines().nth(2), Some("extract   Running   extract-1   Running   -          -            0"));
+    }
+}

@@ -1,0 +1,86 @@
+//! Faults of running watches.
+
+use tokio::sync::watch;
+
+use super::super::request::Request;
+use super::super::status::ApiError;
+use super::{Effect, Faults, RuleId};
+
+/// The fault of one watch: the one that met its request, or one that was added while it ran.
+#[derive(Debug)]
+pub(in super::super) struct WatchFaults {
+    faults: Faults,
+    request: Request,
+    generation: watch::Receiver<usize>,
+    known: usize,
+    fault: Option<(RuleId, Effect)>,
+    /// Lines that had been sent when the fault came.
+    base: usize,
+    passed: usize,
+}
+
+impl WatchFaults {
+    /// The part of a fault that concerns the stream.
+    pub(in super::super) fn new(faults: &Faults, request: &Request, fault: Option<(RuleId, Effect)>) -> Self {
+        let generation = faults.generation.subscribe();
+        let known = *generation.borrow();
+        Self { faults: faults.clone(), request: request.clone(), generation, known, fault, base: 0, passed: 0 }
+    }
+
+    /// Blocks while the watch is held; otherwise gives the line that is to be sent instead of the next one.
+    pub(in super::super) async fn interrupt(&mut self, sent: usize) -> Option<Vec<u8>> {
+        self.adopt(sent);
+        while let Some((id, Effect::HoldWatch)) = self.fault {
+            if self.faults.is_active(id) {
+                self.changed().await;
+            } else {
+                self.fault = None;
+                self.adopt(sent);
+            }
+        }
+        match self.fault {
+            Some((_, Effect::Garbage(at))) if at + self.base == sent => {
+                self.fault = None;
+                Some(b"{garbage\n".to_vec())
+            }
+            Some((id, Effect::ExpireWatch(at))) if at + self.base == sent => {
+                self.fault = Some((id, Effect::CloseWatch(0)));
+                let status = ApiError::expired("too old resource version: injected").body();
+                Some(format!("{}\n", serde_json::json!({"type": "ERROR", "object": status})).into_bytes())
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes over a rule that was added since the last look.
+    fn adopt(&mut self, sent: usize) {
+        let now = *self.generation.borrow_and_update();
+        let since = std::mem::replace(&mut self.known, now);
+        if since == now {
+            return;
+        }
+        if let Some(fault) = self.faults.meet_running(&self.request, since) {
+            (self.fault, self.base, self.passed) = (Some(fault), sent, 0);
+        }
+    }
+
+    /// Whether the watch ends now.
+    pub(in super::super) fn closes_at(&self, sent: usize) -> bool {
+        matches!(self.fault, Some((_, Effect::CloseWatch(at))) if sent >= at + self.base)
+    }
+
+    /// Whether this event is lost.
+    pub(in super::super) fn skips(&mut self) -> bool {
+        let index = self.passed;
+        self.passed += 1;
+        matches!(self.fault, Some((_, Effect::SkipEvents(from, to))) if (from..to).contains(&index))
+    }
+
+    /// Resolves when rules change, so that a watch can be held while it waits.
+    pub(in super::super) async fn changed(&mut self) {
+        // Without any sender nothing will ever change.
+        if self.generation.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

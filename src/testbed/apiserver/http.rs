@@ -1,0 +1,283 @@
+//! HTTP: requests in, answers out, with the faults in between.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::StreamExt as _;
+use http::{HeaderMap, Method, Request as HttpRequest, Response, header, request::Parts};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Body, Bytes, Frame};
+use serde_json::Value;
+use tower::BoxError;
+
+use super::discovery::{self, Answer};
+use super::faults::{Effect, Reply, RuleId, WatchFaults};
+use super::json::{list, text};
+use super::record::Recorded;
+use super::request::{Path, Query, Request, Verb, path};
+use super::state::{State, show};
+use super::status::ApiError;
+use super::view::View;
+use super::watch::Watch;
+use super::write::Written;
+use super::{ApiServer, Shared};
+
+/// The body of an answer: whole, or the stream of a watch.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+
+type Answered = Result<Response<ResponseBody>, BoxError>;
+
+impl<B> tower::Service<HttpRequest<B>> for ApiServer
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(Into::into)?.to_bytes();
+            server.answer(&parts, body).await
+        })
+    }
+}
+
+impl ApiServer {
+    async fn answer(&self, parts: &Parts, body: Bytes) -> Answered {
+        let Path::Resource { group, version, resource, namespace, name, subresource } = path(parts.uri.path()) else {
+            return Ok(self.outside(parts.uri.path()));
+        };
+        let Some(kind) = self.shared.lock().find(&group, &version, &resource) else {
+            return Ok(self.unknown(&group, &version));
+        };
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let Some(verb) = verb(&parts.method, &name, &query) else {
+            return Ok(refusal(&ApiError::method_not_allowed()));
+        };
+        let header = |name| header_text(&parts.headers, name);
+        let request = Request {
+            verb,
+            kind,
+            namespace,
+            name,
+            subresource,
+            query,
+            content_type: header(header::CONTENT_TYPE),
+            accept: header(header::ACCEPT),
+            user_agent: header(header::USER_AGENT),
+            body,
+        };
+        self.records().push(Recorded::of(&request));
+        self.with_faults(&request).await
+    }
+
+    /// Runs a request through the fault that meets it.
+    async fn with_faults(&self, request: &Request) -> Answered {
+        let fault = self.shared.faults.meet(request);
+        match fault.as_ref().map(|(_, effect)| effect) {
+            Some(Effect::Reply(reply)) => Ok(made_up(reply)),
+            Some(Effect::Hang) => std::future::pending().await,
+            Some(Effect::Drop) => Err("connection reset by peer".into()),
+            Some(Effect::ApplyThenDrop) => {
+                self.run(request, None);
+                Err("connection reset by peer".into())
+            }
+            Some(Effect::ApplyThenReply(reply)) => {
+                self.run(request, None);
+                Ok(made_up(reply))
+            }
+            Some(Effect::Delay(time)) => {
+                tokio::time::sleep(*time).await;
+                Ok(self.run(request, None))
+            }
+            _ => Ok(self.run(request, fault)),
+        }
+    }
+
+    fn run(&self, request: &Request, fault: Option<(RuleId, Effect)>) -> Response<ResponseBody> {
+        let mut state = self.shared.lock();
+        let answer = execute(&self.shared, &mut state, request, fault);
+        let revision = state.store.revision();
+        drop(state);
+        self.shared.announce(revision);
+        answer.unwrap_or_else(|error| refusal(&error))
+    }
+
+    /// Everything that is no resource.
+    fn outside(&self, path: &str) -> Response<ResponseBody> {
+        match discovery::answer(&self.shared.lock(), path) {
+            Some(Answer::Json(value)) => json(200, &value),
+            Some(Answer::Text(text)) => plain(200, text),
+            None => plain(404, "404 page not found\n"),
+        }
+    }
+
+    fn unknown(&self, group: &str, version: &str) -> Response<ResponseBody> {
+        let served = self.shared.lock().kinds.iter().any(|kind| kind.group == group && kind.version == version);
+        if served { refusal(&ApiError::no_such_resource()) } else { plain(404, "404 page not found\n") }
+    }
+}
+
+fn verb(method: &Method, name: &str, query: &Query) -> Option<Verb> {
+    let one = !name.is_empty();
+    match method.as_str() {
+        "GET" if query.flag("watch") => Some(Verb::Watch),
+        "GET" if one => Some(Verb::Get),
+        "GET" => Some(Verb::List),
+        "POST" => Some(Verb::Create),
+        "PUT" if one => Some(Verb::Update),
+        "PATCH" if one => Some(Verb::Patch),
+        "DELETE" if one => Some(Verb::Delete),
+        "DELETE" => Some(Verb::DeleteCollection),
+        _ => None,
+    }
+}
+
+/// Does what the request says.
+fn execute(
+    shared: &Arc<Shared>,
+    state: &mut State,
+    request: &Request,
+    fault: Option<(RuleId, Effect)>,
+) -> Result<Response<ResponseBody>, ApiError> {
+    check_subresource(request)?;
+    check_media_type(request)?;
+    match request.verb {
+        Verb::Watch => {
+            let faults = WatchFaults::new(&shared.faults, request, fault);
+            Ok(stream(Watch::start(shared.clone(), state, request, faults)?))
+        }
+        Verb::List => {
+            let pinned = match fault {
+                Some((_, Effect::ReplayList(revision))) => Some(revision),
+                _ => None,
+            };
+            let page = state.list(request, pinned)?;
+            Ok(json(200, &View::of(request).many(&request.kind, &page, shared.clock.now())))
+        }
+        Verb::DeleteCollection => {
+            let mut page = state.list(request, None)?;
+            page.items = state.delete_all(request, page.items)?;
+            Ok(json(200, &View::of(request).many(&request.kind, &page, shared.clock.now())))
+        }
+        _ => {
+            let (object, code) = one(state, request)?;
+            let shown = if object["kind"] == "Status" { object } else { show(&request.kind, &object) };
+            Ok(json(code, &View::of(request).one(&request.kind, &shown, shared.clock.now(), true)))
+        }
+    }
+}
+
+/// The verbs that concern one object.
+fn one(state: &mut State, request: &Request) -> Result<Written, ApiError> {
+    match (request.verb, request.subresource.as_str()) {
+        (Verb::Get, "log") => Err(log(&*state.current(request)?, request)),
+        (Verb::Create, "binding") => state.bind(request, &request.json()?),
+        (Verb::Create, _) => state.create(request, request.json()?),
+        (Verb::Update, _) => state.replace(request, request.json()?),
+        (Verb::Patch, _) => state.patch(request),
+        (Verb::Delete, _) => Ok((state.delete(request)?, 200)),
+        _ => Ok((state.current(request)?, 200)),
+    }
+}
+
+fn check_subresource(request: &Request) -> Result<(), ApiError> {
+    if request.kind.namespaced && request.namespace.is_empty() {
+        // Without a namespace there are only lists and watches.
+        match request.verb {
+            Verb::Create | Verb::DeleteCollection => return Err(ApiError::method_not_allowed()),
+            _ if !request.name.is_empty() => return Err(ApiError::no_such_resource()),
+            _ => {}
+        }
+    }
+    match (request.subresource.as_str(), request.verb) {
+        ("", Verb::Create) if !request.name.is_empty() => Err(ApiError::method_not_allowed()),
+        ("", _) => Ok(()),
+        ("status", Verb::Get | Verb::Update | Verb::Patch) if request.kind.status => Ok(()),
+        ("status", _) if request.kind.status => Err(ApiError::method_not_allowed()),
+        ("binding", Verb::Create) | ("log", Verb::Get) if request.kind.is_core("pods") => Ok(()),
+        _ => Err(ApiError::no_such_resource()),
+    }
+}
+
+/// Bodies are JSON. Of the others `kubectl create <kind> ...` sends one.
+fn check_media_type(request: &Request) -> Result<(), ApiError> {
+    let foreign = ["protobuf", "application/yaml", "cbor"].iter().any(|name| request.content_type.contains(name));
+    if foreign && matches!(request.verb, Verb::Create | Verb::Update | Verb::Delete | Verb::DeleteCollection) {
+        let message = "the body of the request was in an unknown format - accepted media types include: application/json";
+        return Err(ApiError::new(415, "UnsupportedMediaType", message));
+    }
+    Ok(())
+}
+
+/// There are no logs; the refusals that come before them are the real ones.
+fn log(pod: &Value, request: &Request) -> ApiError {
+    let names: Vec<_> = list(pod, "/spec/containers").iter().map(|container| text(container, "/name")).collect();
+    let asked = request.query.get("container");
+    match names.as_slice() {
+        _ if !asked.is_empty() && !names.contains(&asked) => {
+            ApiError::bad_request(format!("container {asked} is not valid for pod {}", request.name))
+        }
+        [_, _, ..] if asked.is_empty() => ApiError::bad_request(format!(
+            "a container name must be specified for pod {}, choose one of: [{}]",
+            request.name,
+            names.join(" ")
+        )),
+        _ => ApiError::new(501, "NotImplemented", "this server runs no containers, so there are no logs"),
+    }
+}
+
+fn header_text(headers: &HeaderMap, name: header::HeaderName) -> String {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
+
+fn response(code: u16, media_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(media_type));
+    response
+}
+
+fn whole(bytes: impl Into<Bytes>) -> ResponseBody {
+    Full::new(bytes.into()).boxed_unsync()
+}
+
+fn json(code: u16, value: &Value) -> Response<ResponseBody> {
+    response(code, "application/json", whole(value.to_string()))
+}
+
+fn plain(code: u16, text: &'static str) -> Response<ResponseBody> {
+    response(code, "text/plain; charset=utf-8", whole(text))
+}
+
+fn refusal(error: &ApiError) -> Response<ResponseBody> {
+    json(error.code, &error.body())
+}
+
+fn made_up(reply: &Reply) -> Response<ResponseBody> {
+    let mut response = refusal(&reply.error());
+    if let Some(seconds) = reply.seconds() {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+fn stream(watch: Watch) -> Response<ResponseBody> {
+    let lines = futures::stream::unfold(watch, |mut watch| async move {
+        let line = watch.next().await?;
+        Some((Ok::<_, Infallible>(Frame::data(Bytes::from(line))), watch))
+    });
+    response(200, "application/json", StreamBody::new(lines.boxed()).boxed_unsync())
+}

@@ -1,0 +1,182 @@
+//! One table of kinds drives routing, discovery and tables.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::json::{list, text};
+use super::status::group_resource;
+
+/// A served resource of one group and version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kind {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Version in the group.
+    pub version: String,
+    /// Plural name, as in URLs.
+    pub resource: String,
+    /// Singular name.
+    pub singular: String,
+    /// Kind name, as in manifests.
+    pub kind: String,
+    /// Short names for `kubectl`.
+    pub short: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether `/status` is a resource of its own.
+    pub status: bool,
+    /// Whether `metadata.generation` counts changes of the spec.
+    pub generation: bool,
+    /// Columns of tables besides the name.
+    pub columns: Columns,
+}
+
+/// How rows of a table are made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Columns {
+    /// Name and age.
+    Plain,
+    /// As the real server prints pods.
+    Pod,
+    /// As the real server prints jobs.
+    Job,
+    /// As the real server prints nodes.
+    Node,
+    /// As the real server prints events.
+    Event,
+    /// As the real server prints namespaces.
+    Namespace,
+    /// The printer columns of a CRD: heading and path.
+    Custom(Vec<(String, String)>),
+}
+
+impl Kind {
+    /// `group/version`, or the version alone in the core group.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Where objects of this kind are stored; the two APIs of events share one place.
+    #[must_use]
+    pub fn storage(&self) -> String {
+        if self.is_new_event() { "events".to_owned() } else { group_resource(&self.group, &self.resource) }
+    }
+
+    /// `events.k8s.io`, which is stored as core events.
+    #[must_use]
+    pub fn is_new_event(&self) -> bool {
+        self.group == "events.k8s.io"
+    }
+
+    /// Whether this is the core resource of that name.
+    #[must_use]
+    pub fn is_core(&self, resource: &str) -> bool {
+        self.group.is_empty() && self.resource == resource
+    }
+
+    /// Whether this is `batch/v1` jobs.
+    #[must_use]
+    pub fn is_job(&self) -> bool {
+        self.group == "batch" && self.resource == "jobs"
+    }
+
+    /// Whether this is the resource of CRDs.
+    #[must_use]
+    pub fn is_crd(&self) -> bool {
+        self.resource == "customresourcedefinitions"
+    }
+}
+
+/// One line of the table: group, version, resource, kind, short names, namespaced, status, generation.
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], bool, bool, bool);
+
+const TABLE: &[Row] = &[
+    ("", "v1", "pods", "Pod", &["po"], true, true, true),
+    ("", "v1", "nodes", "Node", &["no"], false, true, false),
+    ("", "v1", "namespaces", "Namespace", &["ns"], false, true, false),
+    ("", "v1", "events", "Event", &["ev"], true, false, false),
+    ("", "v1", "configmaps", "ConfigMap", &["cm"], true, false, false),
+    ("", "v1", "secrets", "Secret", &[], true, false, false),
+    ("", "v1", "services", "Service", &["svc"], true, true, false),
+    ("", "v1", "serviceaccounts", "ServiceAccount", &["sa"], true, false, false),
+    ("batch", "v1", "jobs", "Job", &[], true, true, true),
+    ("batch", "v1", "cronjobs", "CronJob", &["cj"], true, true, true),
+    ("events.k8s.io", "v1", "events", "Event", &["ev"], true, false, false),
+    ("coordination.k8s.io", "v1", "leases", "Lease", &[], true, false, false),
+    ("apps", "v1", "deployments", "Deployment", &["deploy"], true, true, true),
+    ("apps", "v1", "replicasets", "ReplicaSet", &["rs"], true, true, true),
+    ("apps", "v1", "statefulsets", "StatefulSet", &["sts"], true, true, true),
+    ("apps", "v1", "daemonsets", "DaemonSet", &["ds"], true, true, true),
+    ("apps.kruise.io", "v1alpha1", "containerrecreaterequests", "ContainerRecreateRequest", &["crr"], true, true, true),
+    ("apps.kruise.io", "v1alpha1", "imagepulljobs", "ImagePullJob", &[], true, true, true),
+    ("apps.kruise.io", "v1alpha1", "imagelistpulljobs", "ImageListPullJob", &[], true, true, true),
+    ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", &["crd", "crds"], false, true, true),
+];
+
+/// The kinds a fresh server knows.
+#[must_use]
+pub fn builtin() -> Vec<Arc<Kind>> {
+    TABLE.iter().map(from_row).map(Arc::new).collect()
+}
+
+fn from_row(row: &Row) -> Kind {
+    let &(group, version, resource, kind, short, namespaced, status, generation) = row;
+    Kind {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        resource: resource.to_owned(),
+        singular: kind.to_lowercase(),
+        kind: kind.to_owned(),
+        short: short.iter().map(|&short| short.to_owned()).collect(),
+        namespaced,
+        status,
+        generation,
+        columns: columns(group, resource),
+    }
+}
+
+fn columns(group: &str, resource: &str) -> Columns {
+    match (group, resource) {
+        ("", "pods") => Columns::Pod,
+        ("batch", "jobs") => Columns::Job,
+        ("", "nodes") => Columns::Node,
+        ("" | "events.k8s.io", "events") => Columns::Event,
+        ("", "namespaces") => Columns::Namespace,
+        _ => Columns::Plain,
+    }
+}
+
+/// The kinds that a CRD brings, one per served version.
+#[must_use]
+pub fn from_crd(crd: &Value) -> Vec<Arc<Kind>> {
+    let served = |version: &&Value| version["served"].as_bool().unwrap_or(true);
+    list(crd, "/spec/versions").iter().filter(served).map(|version| Arc::new(custom(crd, version))).collect()
+}
+
+fn custom(crd: &Value, version: &Value) -> Kind {
+    let kind = text(crd, "/spec/names/kind");
+    let singular = text(crd, "/spec/names/singular");
+    Kind {
+        group: text(crd, "/spec/group").to_owned(),
+        version: text(version, "/name").to_owned(),
+        resource: text(crd, "/spec/names/plural").to_owned(),
+        singular: if singular.is_empty() { kind.to_lowercase() } else { singular.to_owned() },
+        kind: kind.to_owned(),
+        short: list(crd, "/spec/names/shortNames").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        namespaced: text(crd, "/spec/scope") == "Namespaced",
+        status: version.pointer("/subresources/status").is_some(),
+        generation: true,
+        columns: printer_columns(version),
+    }
+}
+
+fn printer_columns(version: &Value) -> Columns {
+    let columns = list(version, "/additionalPrinterColumns");
+    if columns.is_empty() {
+        return Columns::Plain;
+    }
+    let column = |column: &Value| (text(column, "/name").to_owned(), text(column, "/jsonPath").to_owned());
+    Columns::Custom(columns.iter().map(column).collect())
+}

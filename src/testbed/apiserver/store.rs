@@ -1,0 +1,182 @@
+//! Objects, their history and the revision: what etcd and the watch cache are to the real server.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::json::{child, list, text};
+
+/// Namespace and name; the namespace is empty for cluster-scoped objects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object.
+    pub fn of(object: &Value) -> Self {
+        Self::new(text(object, "/metadata/namespace"), text(object, "/metadata/name"))
+    }
+
+    /// A key from its parts.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+/// One change; there is exactly one per revision.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The revision it made.
+    pub revision: u64,
+    /// Storage of the object, as in `Kind::storage`.
+    pub storage: String,
+    /// Which object.
+    pub key: Key,
+    /// The object after the change; for a deletion its last state with the revision of the deletion.
+    pub object: Arc<Value>,
+    /// The object before, none for a creation.
+    pub previous: Option<Arc<Value>>,
+    /// Whether the object is gone.
+    pub deleted: bool,
+}
+
+type Objects = BTreeMap<Key, Arc<Value>>;
+
+/// Everything stored.
+#[derive(Debug, Default)]
+pub struct Store {
+    revision: u64,
+    objects: HashMap<String, Objects>,
+    history: VecDeque<Change>,
+    /// Objects by the uid of one of their owners.
+    dependents: HashMap<String, BTreeSet<(String, Key)>>,
+    uids: HashMap<String, (String, Key)>,
+}
+
+/// How many changes are kept for watches that lag; more than any test makes, and a bound for a server that runs for days.
+const HISTORY: usize = 100_000;
+
+impl Store {
+    /// The revision of the latest change.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The oldest revision from which a watch can start.
+    pub fn oldest(&self) -> u64 {
+        self.revision - self.history.len() as u64
+    }
+
+    /// One object.
+    pub fn get(&self, storage: &str, key: &Key) -> Option<Arc<Value>> {
+        self.objects.get(storage)?.get(key).cloned()
+    }
+
+    /// All objects of a storage, in the order of their keys.
+    pub fn all<'a>(&'a self, storage: &str) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
+        self.objects.get(storage).into_iter().flatten()
+    }
+
+    /// Every object of every storage.
+    pub fn everything(&self) -> impl Iterator<Item = (&String, &Key)> {
+        self.objects.iter().flat_map(|(storage, objects)| objects.keys().map(move |key| (storage, key)))
+    }
+
+    /// The objects as they were at an older revision, `None` if that is compacted.
+    pub fn at(&self, storage: &str, revision: u64) -> Option<Objects> {
+        if revision < self.oldest() {
+            return None;
+        }
+        let mut objects = self.objects.get(storage).cloned().unwrap_or_default();
+        for change in self.since(revision).rev().filter(|change| change.storage == storage) {
+            match &change.previous {
+                Some(previous) => objects.insert(change.key.clone(), previous.clone()),
+                None => objects.remove(&change.key),
+            };
+        }
+        Some(objects)
+    }
+
+    /// The changes after a revision, oldest first.
+    pub fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Change> {
+        let skip = revision.saturating_sub(self.oldest());
+        self.history.range(usize::try_from(skip).unwrap_or(usize::MAX).min(self.history.len())..)
+    }
+
+    /// Creates or replaces an object and stamps it with the new revision.
+    pub fn put(&mut self, storage: &str, mut object: Value) -> Arc<Value> {
+        let key = Key::of(&object);
+        let object = self.stamp(&mut object);
+        let previous = self.objects.entry(storage.to_owned()).or_default().insert(key.clone(), object.clone());
+        self.forget_owners(storage, &key, previous.as_deref());
+        self.index_owners(storage, &key, &object);
+        self.uids.insert(text(&object, "/metadata/uid").to_owned(), (storage.to_owned(), key.clone()));
+        self.record(Change { revision: self.revision, storage: storage.to_owned(), key, object: object.clone(), previous, deleted: false });
+        object
+    }
+
+    /// Deletes an object; `last` is the state that watches see.
+    pub fn remove(&mut self, storage: &str, mut last: Value) -> Arc<Value> {
+        let key = Key::of(&last);
+        let object = self.stamp(&mut last);
+        let previous = self.objects.get_mut(storage).and_then(|objects| objects.remove(&key));
+        self.forget_owners(storage, &key, previous.as_deref());
+        self.uids.remove(text(&object, "/metadata/uid"));
+        self.record(Change { revision: self.revision, storage: storage.to_owned(), key, object: object.clone(), previous, deleted: true });
+        object
+    }
+
+    /// Forgets all changes up to and including `revision`; watches that need them get 410.
+    pub fn compact(&mut self, revision: u64) {
+        while self.history.front().is_some_and(|change| change.revision <= revision) {
+            self.history.pop_front();
+        }
+    }
+
+    /// The objects that name this uid as an owner.
+    pub fn dependents(&self, uid: &str) -> Vec<(String, Key)> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Where the live object with this uid is.
+    pub fn by_uid(&self, uid: &str) -> Option<(String, Key)> {
+        self.uids.get(uid).cloned()
+    }
+
+    fn stamp(&mut self, object: &mut Value) -> Arc<Value> {
+        self.revision += 1;
+        child(object, "metadata").insert("resourceVersion".to_owned(), self.revision.to_string().into());
+        Arc::new(object.take())
+    }
+
+    fn record(&mut self, change: Change) {
+        self.history.push_back(change);
+        if self.history.len() > HISTORY {
+            self.history.pop_front();
+        }
+    }
+
+    fn index_owners(&mut self, storage: &str, key: &Key, object: &Value) {
+        for owner in list(object, "/metadata/ownerReferences") {
+            let entry = self.dependents.entry(text(owner, "/uid").to_owned()).or_default();
+            entry.insert((storage.to_owned(), key.clone()));
+        }
+    }
+
+    fn forget_owners(&mut self, storage: &str, key: &Key, object: Option<&Value>) {
+        for owner in object.map_or(&[][..], |object| list(object, "/metadata/ownerReferences")) {
+            let uid = text(owner, "/uid");
+            if let Some(entry) = self.dependents.get_mut(uid) {
+                entry.remove(&(storage.to_owned(), key.clone()));
+                if entry.is_empty() {
+                    self.dependents.remove(uid);
+                }
+            }
+        }
+    }
+}

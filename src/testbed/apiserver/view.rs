@@ -1,0 +1,101 @@
+//! What the client asked to see: objects, their metadata only, or tables.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+use super::read::Page;
+use super::request::Request;
+use super::state::show;
+use super::table;
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Objects as they are.
+    Objects,
+    /// `PartialObjectMetadata`.
+    Metadata,
+    /// `Table`; the flag says whether rows carry metadata.
+    Table(bool),
+}
+
+impl View {
+    /// Reads the `Accept` header: the first form in it that is known.
+    pub fn of(request: &Request) -> Self {
+        let forms = request.accept.split(',').map(str::trim);
+        let known = forms.filter_map(|form| match form {
+            form if form.contains("as=Table") => Some(Self::Table(request.query.get("includeObject") != "None")),
+            form if form.contains("as=PartialObjectMetadata") => Some(Self::Metadata),
+            form if form.starts_with("application/json") || form.starts_with("*/*") => Some(Self::Objects),
+            _ => None,
+        });
+        known.into_iter().next().unwrap_or(Self::Objects)
+    }
+
+    /// One object. Only the first table of a watch carries its columns.
+    pub fn one(self, kind: &Kind, object: &Arc<Value>, now: Timestamp, first: bool) -> Value {
+        match self {
+            _ if object["kind"] == "Status" => Value::clone(object),
+            Self::Objects => Value::clone(object),
+            Self::Metadata => metadata(object),
+            Self::Table(with) => table::table(
+                kind,
+                std::slice::from_ref(object),
+                now,
+                with,
+                first,
+                &json!({"resourceVersion": object["metadata"]["resourceVersion"]}),
+            ),
+        }
+    }
+
+    /// A list.
+    pub fn many(self, kind: &Kind, page: &Page, now: Timestamp) -> Value {
+        let shown: Vec<_> = page.items.iter().map(|object| show(kind, object)).collect();
+        let list = list_metadata(page);
+        match self {
+            Self::Objects => {
+                let items: Vec<_> = shown.iter().map(|object| bare(object)).collect();
+                json!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "metadata": list, "items": items})
+            }
+            Self::Metadata => {
+                let items: Vec<_> = shown.iter().map(|object| metadata(object)).collect();
+                json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": list, "items": items})
+            }
+            Self::Table(with) => table::table(kind, &shown, now, with, true, &list),
+        }
+    }
+}
+
+fn list_metadata(page: &Page) -> Value {
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if !page.next.is_empty() {
+        metadata["continue"] = page.next.as_str().into();
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    metadata
+}
+
+/// Items of lists do not repeat their type, except those of custom resources.
+fn bare(object: &Value) -> Value {
+    let custom = object["apiVersion"].as_str().is_some_and(|version| {
+        version.contains("kruise.io") || version.split('/').next().is_some_and(|group| group.contains('.') && !group.ends_with(".k8s.io"))
+    });
+    let mut object = object.clone();
+    if !custom {
+        let map = super::json::object(&mut object);
+        map.remove("apiVersion");
+        map.remove("kind");
+    }
+    object
+}
+
+/// The metadata of an object as an object of its own.
+pub fn metadata(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}

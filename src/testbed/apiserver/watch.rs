@@ -1,0 +1,200 @@
+//! Watches: a cursor over the history, seen through a selector.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+use super::faults::WatchFaults;
+use super::kinds::Kind;
+use super::read::{parse_version, refuse_option, selector};
+use super::request::Request;
+use super::selector::Selector;
+use super::state::{State, show};
+use super::status::ApiError;
+use super::store::Change;
+use super::{Shared, view};
+
+/// How often a bookmark comes where bookmarks are allowed; the real server's watch cache sends about one a minute.
+const BOOKMARK: Duration = Duration::from_secs(60);
+/// The end of a watch that names none, as the middle of the real server's 30 to 60 minutes.
+const TIMEOUT: Duration = Duration::from_secs(45 * 60);
+
+/// An event, before it is turned into what the client asked for.
+#[derive(Clone, Debug)]
+pub struct WatchEvent {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    pub kind: &'static str,
+    /// The object as the kind shows it, or a `Status`.
+    pub object: Arc<Value>,
+}
+
+/// One running watch.
+pub struct Watch {
+    shared: Arc<Shared>,
+    kind: Arc<Kind>,
+    selector: Selector,
+    view: view::View,
+    cursor: u64,
+    pending: VecDeque<WatchEvent>,
+    revisions: Receiver<u64>,
+    faults: WatchFaults,
+    end: Instant,
+    /// When the next bookmark is due; none where they are not allowed.
+    bookmark: Option<Instant>,
+    sent: usize,
+    over: bool,
+}
+
+impl Watch {
+    /// Starts a watch: what is there already (if asked for), then everything that changes.
+    pub fn start(shared: Arc<Shared>, state: &State, request: &Request, faults: WatchFaults) -> Result<Self, ApiError> {
+        let query = &request.query;
+        let from = parse_version(query.get("resourceVersion")).map_err(|why| ApiError::new(500, "", why))?;
+        let initial = query.flag("sendInitialEvents");
+        if initial && query.get("resourceVersionMatch") != "NotOlderThan" {
+            return Err(refuse_option("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        }
+        let bookmarks = query.flag("allowWatchBookmarks");
+        let timeout = query.number("timeoutSeconds")?.map_or(TIMEOUT, Duration::from_secs);
+        let mut watch = Self {
+            kind: request.kind.clone(),
+            selector: selector(request)?,
+            view: view::View::of(request),
+            cursor: state.store.revision(),
+            pending: VecDeque::new(),
+            revisions: shared.revisions.subscribe(),
+            faults,
+            end: Instant::now() + timeout,
+            bookmark: bookmarks.then(|| Instant::now() + BOOKMARK),
+            sent: 0,
+            over: false,
+            shared,
+        };
+        watch.begin(state, from, initial);
+        Ok(watch)
+    }
+
+    fn begin(&mut self, state: &State, from: u64, initial: bool) {
+        if from == 0 || initial {
+            let objects = state.store.all(&self.kind.storage()).map(|(_, object)| object);
+            let added = objects.filter(|object| self.selector.matches(object)).map(|object| event("ADDED", show(&self.kind, object)));
+            self.pending = added.collect();
+        } else {
+            self.cursor = from;
+        }
+        if initial && self.bookmark.is_some() {
+            self.pending.push_back(self.bookmark_event(true));
+        }
+    }
+
+    /// The next line of the answer; none at the end.
+    pub async fn next(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(bytes) = self.faults.interrupt(self.sent).await {
+                self.sent += 1;
+                return Some(bytes);
+            }
+            if self.faults.closes_at(self.sent) {
+                return None;
+            }
+            match self.pending.pop_front() {
+                Some(event) if event.kind != "BOOKMARK" && self.faults.skips() => {}
+                Some(event) => return Some(self.line(&event)),
+                None if self.over => return None,
+                None => self.wait().await?,
+            }
+        }
+    }
+
+    /// Waits for changes, the next bookmark or the end.
+    async fn wait(&mut self) -> Option<()> {
+        self.revisions.borrow_and_update();
+        self.advance();
+        if !self.pending.is_empty() {
+            return Some(());
+        }
+        let wake = self.bookmark.map_or(self.end, |bookmark| bookmark.min(self.end));
+        tokio::select! {
+            changed = self.revisions.changed() => changed.ok(),
+            () = self.faults.changed() => Some(()),
+            () = tokio::time::sleep_until(wake) => self.due(),
+        }
+    }
+
+    /// A bookmark is due, or the end.
+    fn due(&mut self) -> Option<()> {
+        let now = Instant::now();
+        if now >= self.end {
+            return None;
+        }
+        self.bookmark = Some(now + BOOKMARK);
+        self.pending.push_back(self.bookmark_event(false));
+        Some(())
+    }
+
+    /// Takes over what has happened since the cursor.
+    fn advance(&mut self) {
+        let shared = self.shared.clone();
+        let state = shared.lock();
+        if self.cursor < state.store.oldest() {
+            let message = format!("too old resource version: {} ({})", self.cursor, state.store.oldest() + 1);
+            self.pending.push_back(event("ERROR", Arc::new(ApiError::expired(message).body())));
+            self.over = true;
+            return;
+        }
+        let storage = self.kind.storage();
+        let changes = state.store.since(self.cursor).filter(|change| change.storage == storage);
+        let events: Vec<_> = changes.filter_map(|change| seen(&self.kind, &self.selector, change)).collect();
+        self.pending.extend(events);
+        self.cursor = state.store.revision().max(self.cursor);
+    }
+
+    fn bookmark_event(&self, initial: bool) -> WatchEvent {
+        let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
+        if initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = json!({"kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata});
+        event("BOOKMARK", Arc::new(object))
+    }
+
+    fn line(&mut self, event: &WatchEvent) -> Vec<u8> {
+        let object = match event.kind {
+            "ERROR" => Value::clone(&event.object),
+            _ => self.view.one(&self.kind, &event.object, self.shared.clock.now(), self.sent == 0),
+        };
+        self.sent += 1;
+        let mut line = json!({"type": event.kind, "object": object}).to_string().into_bytes();
+        line.push(b'\n');
+        line
+    }
+}
+
+fn event(kind: &'static str, object: Arc<Value>) -> WatchEvent {
+    WatchEvent { kind, object }
+}
+
+/// What a change looks like through a selector: leaving it is a deletion, entering it an addition.
+fn seen(kind: &Kind, selector: &Selector, change: &Change) -> Option<WatchEvent> {
+    let before = change.previous.as_ref().is_some_and(|previous| selector.matches(previous));
+    let now = selector.matches(&change.object) && !change.deleted;
+    let shown = |name, object| Some(event(name, show(kind, object)));
+    match (before, now) {
+        (false, true) => shown("ADDED", &change.object),
+        (true, true) => shown("MODIFIED", &change.object),
+        (true, false) if change.deleted => shown("DELETED", &change.object),
+        (true, false) => shown("DELETED", &last_match(change)),
+        (false, false) => None,
+    }
+}
+
+/// An object that stops matching is shown as it was, with the new revision.
+fn last_match(change: &Change) -> Arc<Value> {
+    let mut last = change.previous.as_deref().cloned().unwrap_or(Value::Null);
+    super::json::child(&mut last, "metadata").insert("resourceVersion".to_owned(), change.revision.to_string().into());
+    Arc::new(last)
+}

@@ -1,0 +1,42 @@
+//! The one clock of the testbed.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// A wall clock that follows the runtime's monotonic clock, so that it stands still and jumps with `tokio::time::pause`.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    base: Timestamp,
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that shows `base` now and moves with the runtime's time.
+    #[must_use]
+    pub fn starting_at(base: Timestamp) -> Self {
+        Self { base, start: Instant::now() }
+    }
+
+    /// The time it shows.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let elapsed = self.start.elapsed();
+        self.base.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+    }
+
+    /// How much time has passed since `then`; zero if `then` is in the future.
+    #[must_use]
+    pub fn since(&self, then: Timestamp) -> Duration {
+        Duration::try_from(self.now().duration_since(then)).unwrap_or_default()
+    }
+}
+
+impl Default for Clock {
+    /// A fixed day, so that recorded answers of a test are the same on every run.
+    fn default() -> Self {
+        // 2026-01-01T00:00:00Z
+        Self::starting_at(Timestamp::from_second(1_767_225_600).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+}

@@ -1,0 +1,221 @@
+//! What a container does in its life, as its arguments tell.
+//!
+//! The words stand anywhere among `args` or, if there are none, in `command`; other words mean nothing:
+//!
+//! | word | meaning | without it |
+//! |---|---|---|
+//! | `run=2s` | the container ends by itself after this time; `run=forever` until it is stopped | forever |
+//! | `exit=3` | its exit code; `exit=1,1,0` gives one per start, the last for all further ones | 0 |
+//! | `term=0` | its exit code after SIGTERM; `term=ignore` needs SIGKILL | 143 |
+//! | `term-after=1s` | how long it takes to end after SIGTERM | at once |
+//!
+//! Times are written as Go writes them: `1.5s`, `200ms`, `1m30s`.
+//!
+//! A container without any of these words is one that was not written for this node. It gets what most likely pleases its owner: a
+//! `sleep N` anywhere in its command is `run=Ns` (an `exit N` gives the code); any other runs until it is stopped if it is a sidecar or
+//! its pod always restarts, and for two seconds if not.
+
+use std::time::Duration;
+
+/// How long a main container of an ordinary manifest runs: long enough to be seen.
+const ORDINARY_RUN: Duration = Duration::from_secs(2);
+/// The exit code of a process that SIGTERM ends.
+const TERMINATED: i32 = 128 + 15;
+
+/// What a container does in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behaviour {
+    /// How long it runs; `None`: until it is stopped.
+    pub run: Option<Duration>,
+    /// Its exit code at the first end, the second and so on; the last holds for all later ones.
+    pub exit: Vec<i32>,
+    /// Its exit code after SIGTERM; `None`: it ignores SIGTERM.
+    pub term: Option<i32>,
+    /// How long it takes to end after SIGTERM.
+    pub term_after: Duration,
+}
+
+/// What an ordinary container is, as far as its behaviour depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It is expected to end by itself.
+    Main,
+    /// It stays until it is stopped.
+    Stays,
+}
+
+/// A word that looks like one of ours and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?}: {problem}")]
+pub struct BadWord {
+    word: String,
+    problem: &'static str,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self { run: None, exit: vec![0], term: Some(TERMINATED), term_after: Duration::ZERO }
+    }
+}
+
+impl Behaviour {
+    /// A program that ends by itself after this time with 0.
+    #[must_use]
+    pub fn ending_after(run: Duration) -> Self {
+        Self { run: Some(run), ..Self::default() }
+    }
+
+    /// A program that stays until SIGTERM and then ends with 0, like the park image's.
+    #[must_use]
+    pub fn parked() -> Self {
+        Self { term: Some(0), ..Self::default() }
+    }
+
+    /// Reads what the arguments of a container say.
+    ///
+    /// # Errors
+    /// [`BadWord`]: one of our words has a value that cannot be read.
+    pub fn of(command: &[String], args: &[String], role: Role) -> Result<Self, BadWord> {
+        let words = if args.is_empty() { command } else { args };
+        let words: Vec<&str> = words.iter().flat_map(|word| word.split_whitespace()).collect();
+        let mut read = Self::default();
+        let mut ours = false;
+        for word in &words {
+            ours |= read.set(word)?;
+        }
+        if ours {
+            return Ok(read);
+        }
+        let all: Vec<&str> = command.iter().chain(args).flat_map(|word| word.split_whitespace()).collect();
+        Ok(Self::ordinary(&all, role))
+    }
+
+    /// The exit code of the `n`th start, from 0.
+    #[must_use]
+    pub fn exit_code(&self, n: usize) -> i32 {
+        self.exit.get(n).or(self.exit.last()).copied().unwrap_or(0)
+    }
+
+    /// Whether the word was one of ours.
+    fn set(&mut self, word: &str) -> Result<bool, BadWord> {
+        let Some((key, value)) = word.split_once('=') else { return Ok(false) };
+        let bad = |problem| BadWord { word: word.to_owned(), problem };
+        match key {
+            "run" if value == "forever" => self.run = None,
+            "run" => self.run = Some(duration(value).ok_or(bad(NOT_A_TIME))?),
+            "exit" => self.exit = value.split(',').map(exit_code).collect::<Option<_>>().ok_or(bad(NOT_A_CODE))?,
+            "term" if value == "ignore" => self.term = None,
+            "term" => self.term = Some(exit_code(value).ok_or(bad(NOT_A_CODE))?),
+            "term-after" => self.term_after = duration(value).ok_or(bad(NOT_A_TIME))?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn ordinary(words: &[&str], role: Role) -> Self {
+        let after = |name: &str| {
+            let place = words.iter().position(|word| word.rsplit('/').next() == Some(name))?;
+            Some(words.get(place + 1)?.trim_end_matches([';', '"', '\'']))
+        };
+        let run = match (after("sleep").map(sleep_time), role) {
+            (Some(time), _) => time,
+            (None, Role::Main) => Some(ORDINARY_RUN),
+            (None, Role::Stays) => None,
+        };
+        let exit = after("exit").and_then(exit_code).unwrap_or(0);
+        Self { run, exit: vec![exit], ..Self::default() }
+    }
+}
+
+const NOT_A_TIME: &str = "not a time such as 2s, 1.5s, 200ms or 1m30s";
+const NOT_A_CODE: &str = "not an exit code from 0 to 255";
+
+fn exit_code(text: &str) -> Option<i32> {
+    text.parse::<u8>().ok().map(i32::from)
+}
+
+/// The argument of `sleep`: `None` where it is for ever (`infinity`) or cannot be read.
+pub(super) fn sleep_time(text: &str) -> Option<Duration> {
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 's')) => (&text[..at], 1.0),
+        Some((at, 'm')) => (&text[..at], 60.0),
+        Some((at, 'h')) => (&text[..at], 3600.0),
+        Some((at, 'd')) => (&text[..at], 86400.0),
+        _ => (text, 1.0),
+    };
+    let seconds = number.parse::<f64>().ok()? * unit;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// A duration as Go's `time.ParseDuration` reads it, without a sign and without units below a microsecond.
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let (mut rest, mut total) = (text, 0.0);
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let value: f64 = rest[..number].parse().ok()?;
+        rest = &rest[number..];
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        total += value * seconds_of(&rest[..unit])?;
+        rest = &rest[unit..];
+    }
+    if text.is_empty() { None } else { Duration::try_from_secs_f64(total).ok() }
+}
+
+fn seconds_of(unit: &str) -> Option<f64> {
+    match unit {
+        "us" => Some(1e-6),
+        "ms" => Some(1e-3),
+        "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3600.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(command: &[&str], args: &[&str], role: Role) -> Behaviour {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        Behaviour::of(&owned(command), &owned(args), role).unwrap()
+    }
+
+    #[test]
+    fn words_are_found_among_args_or_in_the_command() {
+        let expected =
+            Behaviour { run: Some(Duration::from_secs(2)), exit: vec![1, 1, 0], term: None, term_after: Duration::from_millis(1500) };
+        assert_eq!(read(&["/work"], &["run=2s", "exit=1,1,0", "term=ignore", "term-after=1.5s"], Role::Main), expected);
+        assert_eq!(read(&["sh", "-c", "run=2s exit=1,1,0 term=ignore term-after=1500ms"], &[], Role::Main), expected);
+        assert_eq!((0..4).map(|n| expected.exit_code(n)).collect::<Vec<_>>(), [1, 1, 0, 0]);
+        assert_eq!(read(&[], &["term=0"], Role::Main).run, None);
+    }
+
+    #[test]
+    fn ordinary_commands_do_what_is_likely() {
+        let run = |command: &[&str], role| read(command, &[], role).run.map(|run| run.as_secs());
+        assert_eq!(run(&["sh", "-c", "echo hello; sleep 5; exit 3"], Role::Main), Some(5));
+        assert_eq!(read(&["sh", "-c", "sleep 5; exit 3"], &[], Role::Main).exit, [3]);
+        assert_eq!(run(&["/bin/sleep", "infinity"], Role::Main), None);
+        assert_eq!(run(&["tail", "-f", "x"], Role::Stays), None);
+        assert_eq!(run(&["make", "all"], Role::Main), Some(2));
+    }
+
+    #[test]
+    fn bad_values_are_refused_in_words() {
+        let bad = |word: &str| Behaviour::of(&[], &[word.to_owned()], Role::Main).unwrap_err().to_string();
+        assert_eq!(bad("run=soon"), "\"run=soon\": not a time such as 2s, 1.5s, 200ms or 1m30s");
+        assert_eq!(bad("exit=300"), "\"exit=300\": not an exit code from 0 to 255");
+    }
+
+    #[test]
+    fn durations_are_those_of_go() {
+        let all = [("1m30s", 90_000), ("200ms", 200), ("0", 0), ("1.5s", 1500), ("2h", 7_200_000)];
+        assert!(all.iter().all(|(text, millis)| duration(text) == Some(Duration::from_millis(*millis))));
+        assert!(["", "5", "s", "1x", "-1s", "1s2"].iter().all(|text| duration(text).is_none()));
+    }
+}

@@ -1,0 +1,73 @@
+//! Which kubelet is played, and how fast it is.
+
+use std::time::Duration;
+
+/// A kubelet that the truth table was measured on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KubeletVersion {
+    /// 1.30: ignores new images of native sidecars.
+    V1_30,
+    /// 1.32.
+    V1_32,
+    /// 1.34: reports `observedGeneration`.
+    #[default]
+    V1_34,
+    /// 1.36: keeps `lastState`.
+    V1_36,
+}
+
+/// How a kubelet behaves. The times are those of a quiet node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KubeletOptions {
+    /// From a change of a pod at the API server until the kubelet acts on it.
+    pub notice: Duration,
+    /// Between two looks at the containers: nothing that happens to them is noticed sooner.
+    pub relist: Duration,
+    /// How long a pod's sandbox takes.
+    pub sandbox: Duration,
+    /// How long creating and starting a container takes.
+    pub start: Duration,
+    /// How long an exit image runs.
+    pub exit_runs: Duration,
+    /// From a new status until it is sent.
+    pub status_delay: Duration,
+    /// Between two looks for statuses that somebody else has changed.
+    pub reconcile: Duration,
+    /// After a start that failed.
+    pub retry: Duration,
+    /// The shortest and the longest back-off of restarts and of pulls.
+    pub backoff: (Duration, Duration),
+    /// Whether `lastState` outlives the end of the container after it.
+    pub keeps_last_state: bool,
+    /// Whether `status.observedGeneration` is set.
+    pub observed_generation: bool,
+    /// Whether a native sidecar is restarted when its image changes.
+    pub restarts_native_sidecars: bool,
+}
+
+impl KubeletOptions {
+    /// The kubelet of a version.
+    #[must_use]
+    pub fn of(version: KubeletVersion) -> Self {
+        Self {
+            notice: Duration::from_millis(100),
+            relist: Duration::from_secs(1),
+            sandbox: Duration::from_millis(200),
+            start: Duration::from_millis(50),
+            exit_runs: Duration::from_millis(10),
+            status_delay: Duration::from_millis(20),
+            reconcile: Duration::from_secs(10),
+            retry: Duration::from_secs(10),
+            backoff: (Duration::from_secs(10), Duration::from_secs(300)),
+            keeps_last_state: version >= KubeletVersion::V1_36,
+            observed_generation: version >= KubeletVersion::V1_34,
+            restarts_native_sidecars: version > KubeletVersion::V1_30,
+        }
+    }
+}
+
+impl Default for KubeletOptions {
+    fn default() -> Self {
+        Self::of(KubeletVersion::default())
+    }
+}

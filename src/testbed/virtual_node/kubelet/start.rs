@@ -1,0 +1,179 @@
+//! Starting a container: back-off, image, creation, start, hook.
+
+use jiff::Timestamp;
+
+use super::super::action::PodEvent;
+use super::super::images::{ImageKind, Images, Local, hash};
+use super::super::life::{Life, later};
+use super::super::pod::Pull;
+use super::unit::{Record, State, Unit, Waiting};
+use super::{Doing, Kubelet, Work};
+use crate::image::ImageReference;
+
+/// How far a start has come.
+#[derive(Clone, Debug)]
+pub(super) enum Starting {
+    /// The image is being pulled, since and until then.
+    Pulling(Timestamp, Timestamp),
+    /// The container is being created and started.
+    Creating(Timestamp),
+    /// The hook after the start runs.
+    Hook(Timestamp),
+}
+
+impl Starting {
+    pub const fn until(&self) -> Timestamp {
+        match self {
+            Self::Pulling(_, until) | Self::Creating(until) | Self::Hook(until) => *until,
+        }
+    }
+}
+
+impl Kubelet {
+    pub(super) fn begin_starting(&mut self, index: usize, at: Timestamp, images: &Images) {
+        if self.backs_off(index, at) {
+            return;
+        }
+        let unit = &self.units[index].spec;
+        let (image, policy) = (unit.image.clone(), unit.image_pull_policy);
+        if ImageReference::parse(&image).is_err() && images.local(&image).is_none() {
+            return self.fail(
+                index,
+                "InvalidImageName",
+                format!("Failed to apply default image tag {image:?}: couldn't parse image name"),
+                true,
+            );
+        }
+        match (policy, images.local(&image)) {
+            (Pull::IfNotPresent | Pull::Never, Some(_)) => {
+                self.container_event(index, PodEvent::normal("Pulled", format!("Container image {image:?} already present on machine")));
+                self.create(index, at);
+            }
+            (Pull::Never, None) => {
+                let message = format!("Container image {image:?} is not present with pull policy of Never");
+                self.container_event(index, PodEvent::warning("ErrImageNeverPull", message.clone()));
+                self.fail(index, "ErrImageNeverPull", message, true);
+            }
+            _ => self.begin_pull(index, &image, at, images),
+        }
+    }
+
+    /// A container that ended is not started again before its wait is over.
+    fn backs_off(&mut self, index: usize, at: Timestamp) -> bool {
+        let unit = &self.units[index];
+        let Some(end) = unit.end() else { return false };
+        let key = format!("{} {}", unit.spec.name, unit.spec.image);
+        let Some(wait) = self.restarts.waiting(&key, end.at, at, self.options.backoff.1) else {
+            self.restarts.next(&key, end.at, at, self.options.backoff);
+            return false;
+        };
+        let (name, pod) = (&unit.spec.name, &self.pod.metadata);
+        let what = format!("container {name} in pod {}_{}({})", pod.name, pod.namespace, pod.uid);
+        let message =
+            format!("back-off {} restarting failed container={name} pod={}_{}({})", go_duration(wait), pod.name, pod.namespace, pod.uid);
+        self.container_event(index, PodEvent::warning("BackOff", format!("Back-off restarting failed {what}")));
+        self.fail(index, "CrashLoopBackOff", message, false);
+        true
+    }
+
+    fn begin_pull(&mut self, index: usize, image: &str, at: Timestamp, images: &Images) {
+        if self.pulls.waiting_since_failure(image, at).is_some() {
+            let message = format!("Back-off pulling image {image:?}");
+            self.container_event(index, PodEvent::normal("BackOff", message.clone()));
+            return self.fail(index, "ImagePullBackOff", format!("{message}: ErrImagePull: {}", pull_problem(image)), true);
+        }
+        self.container_event(index, PodEvent::normal("Pulling", format!("Pulling image {image:?}")));
+        self.doing(Doing::Starting(index, Starting::Pulling(at, later(at, images.pull_time(image)))));
+    }
+
+    pub(super) fn go_on_starting(&mut self, index: usize, starting: Starting, at: Timestamp, images: &mut Images) {
+        match starting {
+            Starting::Pulling(since, _) => self.pulled(index, since, at, images),
+            Starting::Creating(_) => self.run(index, at, images),
+            Starting::Hook(_) => (),
+        }
+    }
+
+    fn pulled(&mut self, index: usize, since: Timestamp, at: Timestamp, images: &mut Images) {
+        let image = self.units[index].spec.image.clone();
+        if images.pull(&image) {
+            let millis = at.as_millisecond() - since.as_millisecond();
+            let message =
+                format!("Successfully pulled image {image:?} in {millis}ms ({millis}ms including waiting). Image size: 4096 bytes.");
+            self.container_event(index, PodEvent::normal("Pulled", message));
+            return self.create(index, at);
+        }
+        self.pulls.next(&image, at, at, self.options.backoff);
+        let message = pull_problem(&image);
+        self.container_event(index, PodEvent::warning("Failed", format!("Failed to pull image {image:?}: {message}")));
+        self.fail(index, "ErrImagePull", message, true);
+    }
+
+    fn create(&mut self, index: usize, at: Timestamp) {
+        self.doing(Doing::Starting(index, Starting::Creating(later(at, self.options.start))));
+    }
+
+    fn run(&mut self, index: usize, at: Timestamp, images: &Images) {
+        let unit = &self.units[index];
+        let behaviour = match unit.spec.behaviour(images, self.policy(), self.options.exit_runs) {
+            Ok(behaviour) => behaviour,
+            Err(error) => return self.fail(index, "CreateContainerConfigError", error.to_string(), true),
+        };
+        let Some(local) = images.local(&unit.spec.image) else { return };
+        self.container_event(index, PodEvent::normal("Created", format!("Created container: {}", self.units[index].spec.name)));
+        self.container_changed(at);
+        if let Some(problem) = not_startable(&self.units[index], images) {
+            self.record(index, local, State::NotStarted(at, problem.clone()));
+            return self.fail(index, "RunContainerError", problem, true);
+        }
+        let life = Life::start(behaviour, self.units[index].records.len(), at);
+        self.record(index, local, State::Running(at, life));
+        self.units[index].waiting = None;
+        self.container_event(index, PodEvent::normal("Started", format!("Started container {}", self.units[index].spec.name)));
+        let hook = self.units[index].spec.post_start();
+        self.doing(Doing::Starting(index, Starting::Hook(later(at, hook))));
+    }
+
+    fn record(&mut self, index: usize, local: Local, state: State) {
+        let uid = &self.pod.metadata.uid;
+        let unit = &mut self.units[index];
+        let restarts = unit.last().map_or(0, |last| last.restarts + 1);
+        let id = format!("containerd://{}", hash(&format!("{uid}/{}/{restarts}", unit.spec.name)));
+        unit.records.push(Record { wanted: unit.spec.image.clone(), local, id, restarts, state });
+    }
+
+    /// The container cannot be started now; the sync is tried again.
+    fn fail(&mut self, index: usize, reason: &'static str, message: String, event: bool) {
+        if event {
+            let text = if reason == "RunContainerError" { message.clone() } else { reason.to_owned() };
+            self.container_event(index, PodEvent::warning("Failed", format!("Error: {text}")));
+        }
+        self.units[index].waiting = Some(Waiting { reason, message });
+        if let Work::Syncing { failed, .. } = &mut self.work {
+            *failed = true;
+        }
+    }
+}
+
+fn pull_problem(image: &str) -> String {
+    format!("failed to pull and unpack image {image:?}: failed to resolve reference {image:?}: not found")
+}
+
+/// Exit images have programs at known places only; other images are taken to have what their containers call.
+fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
+    let command = unit.spec.command.first()?;
+    let is_there = images.kind(&unit.spec.image) != ImageKind::Exit || unit.spec.command_is_on_a_volume() || images.exit_image_has(command);
+    let why = if command.contains('/') {
+        format!("stat {command}: no such file or directory")
+    } else {
+        "executable file not found in $PATH".to_owned()
+    };
+    let create = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed";
+    (!is_there).then(|| format!("{create}: unable to start container process: error during container init: exec: {command:?}: {why}"))
+}
+
+/// A duration as Go prints it: `1m20s`.
+fn go_duration(time: std::time::Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds < 60 { format!("{seconds}s") } else { format!("{}m{}s", seconds / 60, seconds % 60) }
+}

@@ -1,0 +1,6 @@
+//! The rows of the truth table: what was measured on real kubelets.
+
+mod jobs_end;
+mod properties;
+mod restarts;
+mod world;

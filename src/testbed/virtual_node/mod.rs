@@ -1,0 +1,43 @@
+//! A node that runs nothing: it plays how kubelets and virtual nodes treat pods, above all how they react to a changed image.
+//!
+//! A pod on the node is a state machine without I/O ([`kubelet`], [`provider`]); [`behaviour`] is what its containers do, [`images`]
+//! what the node can get. [`VirtualNode`] is the node at an API server: the embedded one or a real one, in virtual or in real time.
+//! [`trace`] reduces what is seen of a pod to what can be compared between nodes.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?.block_on(async {
+//! use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+//! use swaplet::testbed::{ApiServer, Clock};
+//!
+//! let server = ApiServer::new(Clock::default());
+//! let node = VirtualNode::new(server.client(), server.clock(), NodeOptions::new("mock", Profile::updates()));
+//! tokio::spawn(node.clone().run());
+//! tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+//! let object = server.peek("nodes", "", "mock").unwrap();
+//! assert_eq!(object["metadata"]["labels"]["type"], "virtual-kubelet");
+//! # Ok::<(), kube::Error>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod action;
+pub mod behaviour;
+pub mod images;
+pub mod kubelet;
+pub mod life;
+pub mod machine;
+mod node_object;
+pub mod options;
+pub mod pod;
+pub mod provider;
+mod reporter;
+mod run;
+pub mod trace;
+
+pub use behaviour::Behaviour;
+pub use images::{ImageOptions, Images};
+pub use kubelet::{Kubelet, KubeletOptions, KubeletVersion};
+pub use machine::{Disturbance, Machine};
+pub use options::{NodeOptions, Profile, Taint};
+pub use provider::{Gap, OnUpdate, ProviderOptions, StatusMode, VirtualKubelet};
+pub use run::VirtualNode;
+pub use trace::{Seen, Trace};

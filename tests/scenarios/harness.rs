@@ -1,0 +1,269 @@
+//! A world of one API server, with what tests do in it and ask of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, header::CONTENT_TYPE};
+use kube::Client;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use swaplet::controller::metrics::Metrics;
+use swaplet::controller::run::{Settings, run};
+use swaplet::controller::serve::Health;
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
+use swaplet::testbed::{ApiServer, Clock};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::line::Line;
+use super::objects::{EXIT, pod};
+
+/// How many writes of pods the controllers of the tests make at once.
+pub const CONCURRENCY: usize = 4;
+/// The user agent of every life starts with this.
+const SWAPLET: &str = "swaplet";
+
+/// An API server and the hands of everybody but the controller.
+#[derive(Clone)]
+pub struct World {
+    pub server: ApiServer,
+    client: Client,
+}
+
+/// One life of the controller.
+pub struct Life {
+    pub line: Line,
+    metrics: Metrics,
+    task: JoinHandle<()>,
+}
+
+impl Life {
+    /// Ends it as SIGKILL does.
+    pub fn kill(&self) {
+        self.line.cut();
+        self.task.abort();
+    }
+
+    /// How many pods it keeps in memory.
+    pub fn pods_kept(&self) -> i64 {
+        self.metrics.pods.get()
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        let server = ApiServer::new(Clock::default());
+        let client = server.client_as("test");
+        Self { server, client }
+    }
+
+    /// A world with a running controller and a running pod `p`.
+    pub async fn with_pod(restart_policy: &str) -> (Self, Life) {
+        let world = Self::new();
+        world.run_pod(&pod("p", restart_policy)).await;
+        let life = world.start_controller();
+        world.wait(1).await;
+        (world, life)
+    }
+
+    pub fn start_controller(&self) -> Life {
+        self.start_controller_as(SWAPLET, CONCURRENCY)
+    }
+
+    /// Starts another controller; `user_agent` has to start with `swaplet`.
+    pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
+        let line = Line::new(self.server.clone(), user_agent);
+        let client = Client::new(line.clone(), "default");
+        let metrics = Metrics::register(&mut Registry::default());
+        let settings = Settings {
+            namespace: None,
+            exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+            concurrency,
+            write_deadline: Duration::from_secs(10),
+            instance: user_agent.to_owned(),
+        };
+        let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
+        let task = tokio::spawn(async move { controller.await.unwrap() });
+        Life { line, metrics, task }
+    }
+
+    pub async fn wait(&self, seconds: u64) {
+        sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// A rule for requests of controllers only.
+    pub fn fault(&self, effect: impl Into<Effect>, narrow: impl Fn(Rule) -> Rule) -> RuleId {
+        self.server.faults().add(narrow(Rule::new(effect).user_agent(SWAPLET)))
+    }
+
+    /// A rule for the controllers' writes of pods.
+    pub fn patch_fault(&self, effect: impl Into<Effect>) -> RuleId {
+        self.fault(effect, |rule| rule.verb(Verb::Patch).resource("pods"))
+    }
+
+    /// As [`patch_fault`](Self::patch_fault), for the next one only.
+    pub fn next_patch_fault(&self, effect: impl Into<Effect>) -> RuleId {
+        self.fault(effect, |rule| rule.verb(Verb::Patch).resource("pods").times(1))
+    }
+
+    /// A rule for the next watch of a controller, or for the one that runs.
+    pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
+        self.fault(effect, |rule| rule.verb(Verb::Watch).times(1))
+    }
+
+    pub fn end_fault(&self, rule: RuleId) {
+        self.server.faults().remove(rule);
+    }
+
+    /// A request of somebody else than a controller, as it is answered.
+    pub async fn try_request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> kube::Result<Value> {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
+        self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
+    }
+
+    async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
+        self.try_request(method, path, content_type, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Creates a namespace.
+    pub async fn create_namespace(&self, name: &str) {
+        self.request(Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
+    }
+
+    /// Creates a pod whose containers have not been reported.
+    pub async fn create(&self, pod: &Value) {
+        let namespace = pod["metadata"]["namespace"].as_str().unwrap();
+        self.request(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), "application/json", pod).await;
+    }
+
+    /// A merge patch of a pod of the namespace `default`, by its user.
+    pub async fn edit(&self, name: &str, patch: &Value) {
+        self.request(Method::PATCH, &path(name), "application/merge-patch+json", patch).await;
+    }
+
+    /// The user gives the sidecar of a pod another image.
+    pub async fn set_image(&self, name: &str, image: &str) {
+        let patch = json!({"spec": {"containers": [{"name": "side", "image": image}]}});
+        self.request(Method::PATCH, &path(name), "application/strategic-merge-patch+json", &patch).await;
+    }
+
+    /// A merge patch of a pod's status, by its node.
+    pub async fn set_status(&self, name: &str, status: Value) {
+        self.set_status_at(&path(name), status).await;
+    }
+
+    /// As [`set_status`](Self::set_status), in any namespace.
+    pub async fn set_status_at(&self, path: &str, status: Value) {
+        self.request(Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &json!({"status": status})).await;
+    }
+
+    /// The user deletes a pod; the node still has to confirm.
+    pub async fn delete(&self, name: &str) {
+        self.request(Method::DELETE, &path(name), "application/json", &json!({})).await;
+    }
+
+    /// A pod vanishes.
+    pub async fn remove(&self, name: &str) {
+        self.request(Method::DELETE, &path(name), "application/json", &json!({"gracePeriodSeconds": 0})).await;
+    }
+
+    pub fn get(&self, name: &str) -> Arc<Value> {
+        self.find("default", name).unwrap_or_else(|| panic!("there is no pod {name}"))
+    }
+
+    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        self.server.peek("pods", namespace, name)
+    }
+
+    pub fn phase(&self, name: &str) -> String {
+        self.get(name)["status"]["phase"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The image of the container `side`.
+    pub fn image(&self, name: &str) -> String {
+        self.image_of(name, "side")
+    }
+
+    pub fn image_of(&self, name: &str, container: &str) -> String {
+        let pod = self.get(name);
+        let found = pod["spec"]["containers"].as_array().unwrap().iter().find(|c| c["name"] == container).unwrap();
+        found["image"].as_str().unwrap().to_owned()
+    }
+
+    /// How often the images of a pod were really changed, by whomever.
+    pub fn image_changes(&self, name: &str) -> i64 {
+        self.get(name)["metadata"]["generation"].as_i64().unwrap() - 1
+    }
+
+    /// Every request of a controller.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.server.recorded().into_iter().filter(|request| request.user_agent.starts_with(SWAPLET)).collect()
+    }
+
+    /// How many requests of controllers had this verb.
+    pub fn count(&self, verb: Verb) -> usize {
+        self.requests().iter().filter(|request| request.verb == verb).count()
+    }
+
+    /// How many patches of a pod arrived from controllers, refused ones included.
+    pub fn patches(&self, name: &str) -> usize {
+        self.requests().iter().filter(|request| request.verb == Verb::Patch && request.name == name).count()
+    }
+
+    /// The reasons of the Events about a pod, in the order in which they came.
+    pub fn events(&self, name: &str) -> Vec<String> {
+        self.notes(name).into_iter().map(|(reason, _)| reason).collect()
+    }
+
+    /// The reasons and words of the Events about a pod.
+    pub fn notes(&self, name: &str) -> Vec<(String, String)> {
+        let events = self.server.peek_all("events");
+        let about = events.iter().filter(|event| event["involvedObject"]["name"] == name);
+        let revision = |event: &Value| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+        let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
+        let ordered: BTreeMap<_, _> = about.map(|event| (revision(event), (text(event, "reason"), text(event, "message")))).collect();
+        ordered.into_values().collect()
+    }
+
+    /// Ten minutes in which controllers only renew their watches; and whatever they wrote until now was what they may write.
+    pub async fn is_quiet(&self) {
+        let before = self.requests().len();
+        self.wait(600).await;
+        let requests = self.requests();
+        let since: Vec<_> = requests[before..].iter().filter(|request| request.verb != Verb::Watch).collect();
+        assert!(since.is_empty(), "not quiet: {since:#?}");
+        requests.iter().for_each(may_be_sent);
+    }
+}
+
+/// The path of a pod of the namespace `default`.
+pub fn path(name: &str) -> String {
+    format!("/api/v1/namespaces/default/pods/{name}")
+}
+
+/// Pods are listed, watched and patched, Events are created; nothing else is ever asked for.
+fn may_be_sent(request: &Recorded) {
+    match (request.verb, &*request.resource, &*request.subresource) {
+        (Verb::List | Verb::Watch, "pods", "") | (Verb::Create, "events", "") => {}
+        (Verb::Patch, "pods", "") => is_guarded(request),
+        _ => panic!("nobody may ask for this: {request:?}"),
+    }
+}
+
+/// A patch tests the uid, then name and image of each container before it replaces the image; and it is small.
+fn is_guarded(request: &Recorded) {
+    assert_eq!(request.content_type, "application/json-patch+json");
+    assert!(request.body.to_string().len() <= 2048, "{}", request.body);
+    let operations = request.body.as_array().unwrap();
+    assert_eq!((&operations[0]["op"], &operations[0]["path"]), (&json!("test"), &json!("/metadata/uid")));
+    assert!(operations.len() > 1 && operations[1..].len().is_multiple_of(3), "{}", request.body);
+    for swap in operations[1..].chunks(3) {
+        let container = swap[1]["path"].as_str().and_then(|path| path.strip_suffix("/image")).unwrap();
+        assert!(container.starts_with("/spec/containers/"), "{}", request.body);
+        assert_eq!((&swap[0]["op"], &swap[0]["path"]), (&json!("test"), &json!(format!("{container}/name"))));
+        assert_eq!((&swap[1]["op"], &swap[2]["op"], &swap[2]["path"]), (&json!("test"), &json!("replace"), &swap[1]["path"]));
+        assert_eq!(swap[2]["value"], EXIT);
+    }
+}

@@ -1,0 +1,160 @@
+//! Lives that end early, and lives that overlap.
+
+use std::time::Duration;
+
+use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+
+use super::harness::{CONCURRENCY, World};
+use super::line::Patches;
+use super::node::Kubelet;
+use super::objects::{EXIT, pod};
+
+#[tokio::test(start_paused = true)]
+async fn t1_killed_after_the_patch_was_applied() {
+    let (world, life) = World::with_pod("OnFailure").await;
+    life.line.patches(Patches::ArriveOnly);
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    assert_eq!(world.image("p"), EXIT);
+    life.kill();
+
+    let _next = world.start_controller();
+    world.start_kubelet(Kubelet::default());
+    world.wait(5).await;
+    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(world.events("p"), ["SidecarEnded"]);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t1_killed_between_the_swap_and_its_effect() {
+    let (world, life) = World::with_pod("Never").await;
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    life.kill();
+
+    let _next = world.start_controller();
+    world.start_kubelet(Kubelet { stop_code: 143, ..Kubelet::default() });
+    world.wait(5).await;
+    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t2_killed_before_the_patch_left() {
+    let (world, life) = World::with_pod("OnFailure").await;
+    life.line.patches(Patches::Stay);
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    life.kill();
+    assert_eq!((world.patches("p"), world.image_changes("p")), (0, 0));
+
+    let _next = world.start_controller();
+    world.start_kubelet(Kubelet::default());
+    world.wait(5).await;
+    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t2_the_mains_ended_while_no_controller_ran() {
+    let world = World::new();
+    world.run_pod(&pod("p", "Never")).await;
+    world.ends("p", "main", 3).await;
+    world.start_kubelet(Kubelet::default());
+    world.wait(3600).await;
+
+    let _life = world.start_controller();
+    world.wait(5).await;
+    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Failed", 1));
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t9_two_replicas_act_at_the_same_moment() {
+    let (world, _one) = World::with_pod("OnFailure").await;
+    let _two = world.start_controller_as("swaplet-two", CONCURRENCY);
+    world.wait(1).await;
+    world.patch_fault(Effect::Delay(Duration::from_millis(50)));
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    assert_eq!((world.patches("p"), world.image_changes("p")), (2, 1));
+
+    world.start_kubelet(Kubelet::default());
+    world.wait(5).await;
+    assert_eq!(world.phase("p"), "Succeeded");
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t9_a_stopped_process_goes_on_an_hour_later() {
+    let (world, zombie) = World::with_pod("OnFailure").await;
+    zombie.line.patches(Patches::ArriveLate(Duration::from_secs(3600)));
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    zombie.kill();
+
+    let _next = world.start_controller();
+    world.wait(60).await;
+    assert_eq!(world.image("p"), EXIT);
+    world.start_kubelet(Kubelet::default());
+    world.wait(5).await;
+    let changes = world.image_changes("p");
+    world.wait(3600).await;
+    assert_eq!(world.patches("p"), 2, "the late one has arrived");
+    assert_eq!((changes, world.image_changes("p")), (1, 1));
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t9_a_late_patch_does_not_meet_the_next_pod_of_that_name() {
+    let (world, zombie) = World::with_pod("OnFailure").await;
+    zombie.line.patches(Patches::ArriveLate(Duration::from_secs(30)));
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    zombie.kill();
+    world.remove("p").await;
+    world.run_pod(&pod("p", "OnFailure")).await;
+
+    let _next = world.start_controller();
+    world.wait(60).await;
+    assert_eq!((world.patches("p"), world.image_changes("p")), (1, 0));
+    assert_eq!(world.events("p"), [""; 0]);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t30_a_controller_that_dies_every_five_seconds_makes_progress() {
+    let world = World::new();
+    let names: Vec<_> = (0..60).map(|nth| format!("p{nth}")).collect();
+    for name in &names {
+        world.run_pod(&pod(name, "OnFailure")).await;
+        world.ends(name, "main", 0).await;
+    }
+    world.server.faults().add(Rule::new(Effect::Delay(Duration::from_millis(2400))).verb(Verb::Patch).user_agent("swaplet"));
+    let done = || names.iter().filter(|name| world.image(name) == EXIT).count();
+    let mut lives = 0;
+    while done() < names.len() {
+        let before = done();
+        let life = world.start_controller();
+        world.wait(5).await;
+        life.kill();
+        lives += 1;
+        assert!(done() > before, "life {lives} did nothing");
+    }
+    assert!(lives > 5, "too fast to show anything: {lives}");
+    assert!(names.iter().all(|name| world.image_changes(name) == 1));
+    assert!(world.count(Verb::Patch) <= names.len() + lives * CONCURRENCY);
+
+    world.start_kubelet(Kubelet::default());
+    let _last = world.start_controller();
+    world.wait(10).await;
+    assert!(names.iter().all(|name| world.phase(name) == "Succeeded"));
+    assert!(names.iter().all(|name| world.events(name).last().unwrap() == "SidecarEnded"));
+    world.is_quiet().await;
+}

@@ -1,0 +1,18 @@
+//! The real controller on the embedded API server, in one process and in virtual time: what happens when things go wrong.
+//!
+//! A test is named after the scenario of the fault catalogue that it plays (T1 to T34 for ending sidecars, K9 and K11 for lists).
+//! Each one ends with [`harness::World::is_quiet`]: ten more minutes in which nothing is written and nothing is listed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+
+mod answers;
+mod crowds;
+mod edits;
+mod harness;
+mod line;
+mod lives;
+mod node;
+mod nodes;
+mod objects;
+mod shapes;
+mod watches;
