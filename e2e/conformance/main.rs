@@ -13,3 +13,4 @@
 mod api_server;
 mod differences;
 mod shared;
+mod virtual_node;
