@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use swaplet::testbed::virtual_node::trace::SeenContainer;
 use swaplet::testbed::virtual_node::{Seen, Trace};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::sequence::{Operation, Sequence, container_name};
 
@@ -28,6 +28,12 @@ pub struct Outcome {
     /// How much later than it should an operation was over.
     pub late: Duration,
 }
+
+/// A deleted pod is gone so soon after its end.
+const DELETION: Duration = Duration::from_secs(10);
+
+/// What has happened at the end is told so soon after it.
+const TELLING: Duration = Duration::from_millis(200);
 
 /// The pod as it is shown; nothing: it is gone.
 type Shown = (Instant, Option<Value>);
@@ -55,9 +61,10 @@ pub async fn play(client: Client, namespace: &str, name: &str, node: &str, seque
         answers.push(player.act(operation).await);
         late = late.max(start.elapsed().saturating_sub(*at));
     }
-    sleep_until(start + sequence.end).await;
-    while let Ok(shown) = player.watch.try_recv() {
-        player.shown.push(shown);
+    sleep_until(start + sequence.end + TELLING).await;
+    player.drain();
+    if sequence.is_over() {
+        player.gone().await;
     }
     task.abort();
     let mut seen = player.seen(sequence.words.len());
@@ -105,6 +112,25 @@ impl Player {
         }
     }
 
+    fn drain(&mut self) {
+        while let Ok(shown) = self.watch.try_recv() {
+            self.shown.push(shown);
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.shown.last().is_some_and(|(_, pod)| pod.is_none())
+    }
+
+    /// A busy library takes its time to delete a pod: how long is not compared, but that it does is.
+    async fn gone(&mut self) {
+        let end = Instant::now() + DELETION;
+        while !self.is_gone() {
+            let Ok(Some(shown)) = timeout_at(end, self.watch.recv()).await else { return };
+            self.shown.push(shown);
+        }
+    }
+
     /// Does it; gives the code of the answer.
     async fn act(&self, operation: &Operation) -> Value {
         let usual = PatchParams::default();
@@ -143,18 +169,23 @@ impl Player {
         self.pods().for_each(|pod| trace.push(pod));
         let last = trace.last().expect("a pod was seen");
         let names: Vec<String> = (0..containers).map(container_name).collect();
-        let each = |what: &dyn Fn(&str) -> Value| names.iter().map(|name| (name.clone(), what(name))).collect::<Value>();
+        let each = |what: &dyn Fn(&str) -> Value| names.iter().map(|name| what(name)).collect::<Value>();
         let all: Vec<&Value> = self.pods().collect();
         json!({
             "phases": trace.phases(),
             "final": final_state(last),
-            "gone": self.shown.last().is_some_and(|(_, pod)| pod.is_none()),
-            "states": each(&|name| trace.states(name).into()),
+            "gone": self.is_gone(),
+            "states": each(&|name| shown_states(&trace, name)),
             "ids": each(&|name| values(&all, name, "containerID").len().into()),
             "imageIDs": each(&|name| values(&all, name, "imageID").into_iter().map(repository).collect()),
             "labels": all.last().map(|pod| pod["metadata"]["labels"].clone()),
         })
     }
+}
+
+/// What comes before a container runs is not always shown: the library tells only the newest status.
+fn shown_states(trace: &Trace, name: &str) -> Value {
+    trace.states(name).into_iter().filter(|state| !state.starts_with("waiting")).collect()
 }
 
 fn final_state(seen: &Seen) -> Value {
@@ -171,7 +202,7 @@ fn values(pods: &[&Value], container: &str, field: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for status in pods.iter().flat_map(|pod| pod["status"]["containerStatuses"].as_array().into_iter().flatten()) {
         let value = status[field].as_str().unwrap_or_default();
-        if status["name"] == container && !found.iter().any(|known| known == value) {
+        if status["name"] == container && status["state"]["waiting"].is_null() && !found.iter().any(|known| known == value) {
             found.push(value.to_owned());
         }
     }
@@ -190,7 +221,7 @@ async fn events(client: Client, namespace: &str, pod: &str) -> Value {
     let mut counts: BTreeMap<String, i32> = BTreeMap::new();
     for event in events.list(&about).await.unwrap() {
         let reason = event.reason.unwrap_or_default();
-        if reason.starts_with("Provider") {
+        if reason.starts_with("ProviderUpdate") {
             *counts.entry(reason).or_default() += event.count.unwrap_or(1);
         }
     }

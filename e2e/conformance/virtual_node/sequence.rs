@@ -98,7 +98,8 @@ impl Sequence {
                 Operation::Image(container, image)
             }
             60..75 => Operation::Label(random.below(3)),
-            75..88 => Operation::Delete(random.pick(&[1, 2, 3])),
+            // Whoever is killed at the end of the grace period may be shown before the pod is gone or not, so nobody is.
+            75..88 if !self.ignores_sigterm() => Operation::Delete(random.pick(&[3, 4])),
             _ => Operation::Phase(random.pick(&["Succeeded", "Failed", "Pending", "Running"])),
         }
     }
@@ -111,7 +112,12 @@ impl Sequence {
         self.operations.last().map_or(Duration::ZERO, |(at, _)| *at)
     }
 
-    fn is_over(&self) -> bool {
+    fn ignores_sigterm(&self) -> bool {
+        self.words.iter().flatten().any(|word| *word == "term=ignore")
+    }
+
+    /// Whether the pod is deleted.
+    pub fn is_over(&self) -> bool {
         matches!(self.operations.last(), Some((_, Operation::Delete(_))))
     }
 
