@@ -89,10 +89,6 @@ impl Pair for Nodes {
             let path = path.trim_start_matches('.').to_owned();
             Difference { step: 0, operation: PROFILES[case.profile].name.to_owned(), path, real, fake }
         };
-        let found = differences("", &real.seen, &fake.seen);
-        if !found.is_empty() {
-            eprintln!("DEBUG {case}late {:?} {found:?}", real.late);
-        }
         differences("", &real.seen, &fake.seen).into_iter().map(difference).collect()
     }
 }

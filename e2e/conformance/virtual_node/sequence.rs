@@ -79,7 +79,8 @@ impl Sequence {
     fn add(&mut self, random: &mut Random) {
         let operation = self.operation(random);
         let changes = self.look();
-        let earliest = if self.operations.is_empty() { GRID } else { self.last() + MARGIN };
+        // The start is a change as well.
+        let earliest = self.last() + MARGIN;
         let free: Vec<_> = grid(earliest, earliest + AFTER).filter(|at| is_clear(*at, &changes)).take(8).collect();
         if free.is_empty() {
             return;
@@ -158,7 +159,7 @@ impl Display for Sequence {
 }
 
 fn words(random: &mut Random) -> Vec<&'static str> {
-    let run = random.weighted(&[(5, "run=forever"), (2, "run=300ms"), (1, "run=600ms"), (1, "run=1s"), (2, "run=1.5s")]);
+    let run = random.weighted(&[(5, "run=forever"), (2, "run=500ms"), (1, "run=800ms"), (1, "run=1s"), (2, "run=1.5s")]);
     let mut words = vec![run];
     if random.percent(35) {
         words.push(random.pick(&["exit=1", "exit=3"]));
