@@ -59,6 +59,10 @@ impl Plan {
         for action in self.node.advance(&mut self.images, self.now) {
             match action {
                 Action::PutStatus(whole) => {
+                    if whole["status"]["reason"] == "ProviderFailed" {
+                        // Each try writes the whole pod as it was when it began: who changes it meanwhile may lose the change.
+                        self.change(BTreeSet::new());
+                    }
                     self.pod["status"] = whole["status"].clone();
                     self.pod["metadata"]["labels"] = whole["metadata"]["labels"].clone();
                     self.shown();
