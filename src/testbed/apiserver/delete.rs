@@ -75,7 +75,7 @@ impl State {
             return old.clone();
         }
         if options.dry_run {
-            return Arc::new(new);
+            return if is_released(&new) && !kind.is_core("pods") { gone(kind, old) } else { Arc::new(new) };
         }
         if is_released(&new) {
             return self.finish(kind, old, new);
@@ -92,8 +92,7 @@ impl State {
             return gone(kind, old);
         }
         let marked = self.store.put("pods", new);
-        self.remove("pods", Value::clone(&marked));
-        marked
+        self.remove("pods", Value::clone(&marked))
     }
 
     /// Sets deletion time and grace; false if nothing is to be done.
@@ -247,7 +246,7 @@ fn check_preconditions(kind: &Kind, options: &Options, old: &Value) -> Result<()
         let why = format!(
             "the {what} in the precondition ({asked}) does not match the {what} in record ({is}). The object might have been {then}"
         );
-        Err(ApiError::conflict(&kind.group, &kind.kind, name, &why))
+        Err(ApiError::conflict(kind.storage_group(), &kind.kind, name, &why))
     };
     if !options.uid.is_empty() && options.uid != uid {
         return conflict("UID", &options.uid, uid, "deleted and then recreated");

@@ -64,6 +64,12 @@ impl Kind {
         if self.is_new_event() { "events".to_owned() } else { group_resource(&self.group, &self.resource) }
     }
 
+    /// The group in whose name the storage speaks.
+    #[must_use]
+    pub fn storage_group(&self) -> &str {
+        if self.is_new_event() { "" } else { &self.group }
+    }
+
     /// `events.k8s.io`, which is stored as core events.
     #[must_use]
     pub fn is_new_event(&self) -> bool {
@@ -80,6 +86,12 @@ impl Kind {
     #[must_use]
     pub fn is_job(&self) -> bool {
         self.group == "batch" && self.resource == "jobs"
+    }
+
+    /// Whether a PUT creates what is not there.
+    #[must_use]
+    pub fn created_by_update(&self) -> bool {
+        self.storage() == "events" || self.resource == "leases"
     }
 
     /// Whether this is the resource of CRDs.

@@ -124,7 +124,7 @@ impl Request {
     }
 
     fn unreadable(&self, error: &serde_json::Error) -> ApiError {
-        let why = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+        let why = unparsed(error);
         let text = String::from_utf8_lossy(&self.body);
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} ({text})",
@@ -146,6 +146,11 @@ impl Request {
     pub fn not_found(&self) -> ApiError {
         ApiError::not_found(&self.kind.group, &self.kind.resource, &self.name)
     }
+}
+
+/// Why a text is no JSON, in the words of the real server where they are known.
+pub fn unparsed(error: &serde_json::Error) -> String {
+    if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }
 
 /// What a path means.

@@ -70,6 +70,9 @@ fn split_terms(text: &str) -> Vec<&str> {
 }
 
 fn requirement(term: &str) -> Result<Requirement, ApiError> {
+    if let Some(sign) = term.chars().next().filter(|sign| "=<>()".contains(*sign)) {
+        return Err(unexpected(sign));
+    }
     if let Some((key, value)) = term.split_once("!=") {
         return Ok(Requirement::NotIn(name(key)?, vec![value.trim().to_owned()]));
     }
@@ -104,6 +107,11 @@ fn name(key: &str) -> Result<String, ApiError> {
     Ok(key.to_owned())
 }
 
+/// What the parser of the real server says of a selector that starts with a sign.
+fn unexpected(sign: char) -> ApiError {
+    ApiError::bad_request(format!("found '{sign}', expected: !, identifier, or 'end of string'"))
+}
+
 fn unparsable(why: &str) -> ApiError {
     ApiError::bad_request(format!("unable to parse requirement: {why}"))
 }
@@ -117,7 +125,7 @@ fn field_requirement(kind: &Kind, term: &str) -> Result<FieldRequirement, ApiErr
         }
     };
     let label = label.trim();
-    let pointer = pointer(kind, label).ok_or_else(|| unsupported(label))?;
+    let pointer = pointer(kind, label).ok_or_else(|| unsupported(kind, label))?;
     Ok(FieldRequirement { pointer, value: value.trim().to_owned(), equal })
 }
 
@@ -125,8 +133,15 @@ fn invalid_selector(term: &str) -> ApiError {
     ApiError::bad_request(format!("invalid selector: '{term}'; can't understand '{term}'"))
 }
 
-fn unsupported(label: &str) -> ApiError {
-    ApiError::bad_request(format!("field label not supported: {label}"))
+fn unsupported(kind: &Kind, label: &str) -> ApiError {
+    let message = match (kind.group.as_str(), kind.resource.as_str()) {
+        ("batch", "jobs") => format!("field label {label:?} not supported for Job"),
+        ("", "configmaps") | ("coordination.k8s.io", _) => {
+            format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+        _ => format!("field label not supported: {label}"),
+    };
+    ApiError::bad_request(message)
 }
 
 const POD_FIELDS: &[&str] = &[

@@ -183,7 +183,7 @@ impl DecodeError {
         match self {
             Self::Kind(message) => ApiError::bad_request(message),
             Self::Type(why) => {
-                let (name, version) = (&kind.kind, kind.api_version());
+                let (name, version) = (&kind.kind, &kind.version);
                 ApiError::bad_request(format!("{name} in version {version:?} cannot be handled as a {name}: {why}"))
             }
         }
@@ -205,6 +205,6 @@ fn check_type(kind: &Kind, body: &Value) -> Result<(), DecodeError> {
     }
     let (from, to) = (version.rsplit('/').next().unwrap_or_default(), kind.group.split('.').next().unwrap_or_default());
     let to = if to.is_empty() { "core" } else { to };
-    let what = format!("{name} in version {version:?} cannot be handled as a {0}", kind.kind);
+    let what = format!("{name} in version {from:?} cannot be handled as a {0}", kind.kind);
     Err(DecodeError::Kind(format!("{what}: converting ({from}.{name}) to ({to}.{}): unknown conversion", kind.kind)))
 }

@@ -69,6 +69,10 @@ fn merge_field(target: &mut Map<String, Value>, field: &str, value: &Value) -> R
         target.remove(field);
         return Ok(());
     }
+    if value.get("$patch").is_some() && !target.contains_key(field) {
+        // Nothing is replaced where there is nothing, not even by what the patch has.
+        return Ok(());
+    }
     let slot = target.entry(field).or_insert(Value::Null);
     match value {
         Value::Object(patch) => merge_maps(super::json::object(slot), patch),
@@ -97,10 +101,9 @@ fn merge_lists(field: &str, slot: &mut Value, patch: &[Value]) -> Result<(), Api
 }
 
 fn union(slot: &mut Value, patch: &[Value]) {
-    let mut all = slot.as_array().cloned().unwrap_or_default();
-    let fresh: Vec<_> = patch.iter().filter(|item| !all.contains(item)).cloned().collect();
-    all.extend(fresh);
-    *slot = Value::Array(all);
+    let original = slot.as_array().cloned().unwrap_or_default();
+    let untouched = original.iter().filter(|item| !patch.contains(item)).cloned().collect();
+    *slot = Value::Array(interleave(&original, untouched, patch.to_vec(), |one, other| one == other));
 }
 
 fn merge_keyed(key: &str, slot: &mut Value, patch: &[Value]) -> Result<(), ApiError> {
@@ -116,13 +119,13 @@ fn merge_keyed(key: &str, slot: &mut Value, patch: &[Value]) -> Result<(), ApiEr
         patched.push(merged);
     }
     let untouched = original.iter().filter(|item| !patch.iter().any(|other| other.get(key) == item.get(key)));
-    *slot = Value::Array(interleave(key, &original, untouched.cloned().collect(), patched));
+    *slot = Value::Array(interleave(&original, untouched.cloned().collect(), patched, |one, other| one.get(key) == other.get(key)));
     Ok(())
 }
 
 /// The order of the real server: items of the patch come as early as they can without overtaking an item that the server has before them.
-fn interleave(key: &str, original: &[Value], untouched: Vec<Value>, patched: Vec<Value>) -> Vec<Value> {
-    let place = |item: &Value| original.iter().position(|other| other.get(key) == item.get(key));
+fn interleave(original: &[Value], untouched: Vec<Value>, patched: Vec<Value>, same: impl Fn(&Value, &Value) -> bool) -> Vec<Value> {
+    let place = |item: &Value| original.iter().position(|other| same(other, item));
     let mut all = Vec::new();
     let mut left = untouched.into_iter().peekable();
     for item in patched {
@@ -161,7 +164,7 @@ fn set_order(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
         let named = |item: &&Value| order.iter().any(|one| one.get(key) == item.get(key));
         let in_order = order.iter().filter_map(|one| original.iter().find(|item| item.get(key) == one.get(key)).cloned());
         let others = original.iter().filter(|item| !named(item)).cloned().collect();
-        *items = interleave(key, &original, others, in_order.collect());
+        *items = interleave(&original, others, in_order.collect(), |one, other| one.get(key) == other.get(key));
     }
 }
 
@@ -230,7 +233,7 @@ mod tests {
         let patch = json!({"$patch": "replace", "b": 2});
         assert_eq!(patched(json!({"a": 1}), patch), json!({"b": 2}));
         let patch = json!({"$deleteFromPrimitiveList/finalizers": ["x"], "finalizers": ["z"]});
-        assert_eq!(patched(json!({"finalizers": ["x", "y"]}), patch), json!({"finalizers": ["y", "z"]}));
+        assert_eq!(patched(json!({"finalizers": ["x", "y"]}), patch), json!({"finalizers": ["z", "y"]}));
     }
 
     #[test]

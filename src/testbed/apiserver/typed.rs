@@ -51,12 +51,25 @@ fn untyped(object: Value) -> Result<Decoded, String> {
 }
 
 fn through<K: Serialize + DeserializeOwned>(raw: Value) -> Result<Decoded, String> {
+    check_micro_times(&raw)?;
     let typed: K = serde_json::from_value(raw.clone()).map_err(|error| error.to_string())?;
     let mut object = serde_json::to_value(&typed).map_err(|error| error.to_string())?;
     let mut unknown = Vec::new();
     compare("", &raw, &object, &mut unknown);
     drop_empty(&mut object);
     Ok(Decoded { object, unknown })
+}
+
+/// Fields of leases and events that are times with exactly six digits after the second.
+const MICRO_TIMES: &[&str] = &["/spec/renewTime", "/spec/acquireTime", "/eventTime", "/series/lastObservedTime"];
+
+fn check_micro_times(object: &Value) -> Result<(), String> {
+    let texts = MICRO_TIMES.iter().filter_map(|pointer| object.pointer(pointer)?.as_str());
+    let digits = |text: &str| text.split_once('.').map_or(0, |(_, rest)| rest.chars().take_while(char::is_ascii_digit).count());
+    match texts.into_iter().find(|text| digits(text) != 6) {
+        Some(text) => Err(format!("parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse it as such")),
+        None => Ok(()),
+    }
 }
 
 /// Collects the paths that the typed form has lost.
@@ -89,6 +102,7 @@ const DATA: &[&str] = &["labels", "annotations", "data", "stringData", "binaryDa
 
 /// Strings that the real types always write.
 const ALWAYS: &[&str] = &[
+    "holderIdentity",
     "image",
     "imageID",
     "name",

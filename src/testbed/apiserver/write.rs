@@ -22,11 +22,15 @@ const MAX_OPERATIONS: usize = 10_000;
 impl State {
     /// POST.
     pub fn create(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
-        let kind = request.kind.clone();
-        let mut new = decode(request, body).map_err(|error| error.of_body(&kind))?;
+        let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
         if !text(&new, "/metadata/resourceVersion").is_empty() {
             return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
+        self.create_new(request, new)
+    }
+
+    fn create_new(&mut self, request: &Request, mut new: Value) -> Result<Written, ApiError> {
+        let kind = request.kind.clone();
         self.place(request, &mut new)?;
         self.name(&mut new);
         if let Some(webhook) = self.webhook {
@@ -36,8 +40,12 @@ impl State {
         strategy::prepare_create(&kind, &mut new);
         let name = text(&new, "/metadata/name").to_owned();
         refuse_invalid(request, &name, &strategy::validate_create(&kind, &new))?;
-        if self.store.get(&kind.storage(), &Key::of(&new)).is_some() {
-            return Err(ApiError::already_exists(&kind.group, &kind.resource, &name));
+        if let Some(there) = self.store.get(&kind.storage(), &Key::of(&new)) {
+            let mut error = ApiError::already_exists(&kind.group, &kind.resource, &name);
+            if there["metadata"].get("deletionTimestamp").is_some() {
+                error.message.insert_str(0, "object is being deleted: ");
+            }
+            return Err(error);
         }
         if request.dry_run() {
             return Ok((Arc::new(new), 201));
@@ -81,6 +89,10 @@ impl State {
     pub fn replace(&mut self, request: &Request, body: Value) -> Result<Written, ApiError> {
         let new = decode(request, body).map_err(|error| error.of_body(&request.kind))?;
         check_name(request, &new)?;
+        if request.kind.created_by_update() && request.subresource.is_empty() && self.current(request).is_err() {
+            check_uid(request, &new, &Value::Null)?;
+            return self.create_new(request, new);
+        }
         let old = self.current(request)?;
         check_uid(request, &new, &old)?;
         self.change(request, &old, new)
@@ -140,10 +152,12 @@ impl State {
 
     /// `pods/binding`: the scheduler's write.
     pub fn bind(&mut self, request: &Request, body: &Value) -> Result<Written, ApiError> {
+        if text(body, "/target/name").is_empty() {
+            return Err(ApiError::new(500, "", "target.name: Required value"));
+        }
         let old = self.current(request)?;
-        let bound = text(&old, "/spec/nodeName");
-        if !bound.is_empty() {
-            let why = format!("pod {} is already assigned to node {bound:?}", request.name);
+        if let Some(why) = unbindable(&old) {
+            let why = format!("pod {} {why}", request.name);
             return Err(ApiError::conflict("", "pods/binding", &request.name, &why));
         }
         let mut new = Value::clone(&old);
@@ -152,6 +166,19 @@ impl State {
         self.store.put("pods", new);
         Ok((Arc::new(serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})), 201))
     }
+}
+
+/// Why a pod cannot be assigned to a node.
+fn unbindable(pod: &Value) -> Option<String> {
+    let bound = text(pod, "/spec/nodeName");
+    if pod["metadata"].get("deletionTimestamp").is_some() {
+        return Some("is being deleted, cannot be assigned to a host".to_owned());
+    }
+    if !bound.is_empty() {
+        return Some(format!("is already assigned to node {bound:?}"));
+    }
+    let gated = !list(pod, "/spec/schedulingGates").is_empty();
+    gated.then(|| "has non-empty .spec.schedulingGates".to_owned())
 }
 
 fn schedule_condition(pod: &mut Value, now: &str) {
@@ -173,13 +200,16 @@ fn terminating(request: &Request, name: &str) -> ApiError {
 }
 
 fn refuse_invalid(request: &Request, name: &str, errors: &[FieldError]) -> Result<(), ApiError> {
-    let group = if request.kind.is_new_event() { "" } else { request.kind.group.as_str() };
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(group, &request.kind.kind, name, errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(request.kind.storage_group(), &request.kind.kind, name, errors)) }
 }
 
 fn check_name(request: &Request, new: &Value) -> Result<(), ApiError> {
     let name = text(new, "/metadata/name");
-    if !name.is_empty() && name != request.name {
+    if name.is_empty() {
+        let message = format!("the name of the object ({} based on URL) was undeterminable: name must be provided", request.name);
+        return Err(ApiError::bad_request(message));
+    }
+    if name != request.name {
         let message = format!("the name of the object ({name}) does not match the name on the URL ({})", request.name);
         return Err(ApiError::bad_request(message));
     }
@@ -213,10 +243,13 @@ fn check_version(request: &Request, new: &Value, old: &Value) -> Result<(), ApiE
 /// Puts back the metadata that no update may change; uid and creation time only where they were left out.
 fn keep_metadata(new: &mut Value, old: &Value) {
     let (metadata, old) = (child(new, "metadata"), &old["metadata"]);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"] {
+    for field in ["generation", "resourceVersion"] {
         carry(metadata, old, field);
     }
-    for field in ["uid", "creationTimestamp", "name", "namespace", "generateName"] {
+    if old.get("deletionTimestamp").is_some() {
+        carry(metadata, old, "deletionTimestamp");
+    }
+    for field in ["uid", "creationTimestamp", "name", "namespace", "generateName", "deletionGracePeriodSeconds"] {
         if metadata.get(field).is_none_or(Value::is_null) {
             carry(metadata, old, field);
         }
@@ -234,7 +267,7 @@ pub fn is_released(object: &Value) -> bool {
 }
 
 fn json_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
-    let body: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&error.to_string()))?;
+    let body: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&super::request::unparsed(&error)))?;
     let Some(operations) = body.as_array() else {
         return Err(undecodable("json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"));
     };
@@ -247,6 +280,7 @@ fn json_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
     }
     for operation in operations {
         // The real server's library takes a test for null to hold where there is nothing.
+        let operation = &with_plain_indices(target, operation);
         let absent = operation["op"] == "test" && operation["value"].is_null() && target.pointer(text(operation, "/path")).is_none();
         if !absent {
             run_operation(target, operation)?;
@@ -260,8 +294,43 @@ fn run_operation(target: &mut Value, operation: &Value) -> Result<(), ApiError> 
     if matches!(operation["op"].as_str(), Some("add" | "replace" | "test")) {
         object(&mut operation).entry("value").or_insert(Value::Null);
     }
+    // The real server's library replaces members of objects also where they are missing.
+    if operation["op"] == "replace" && is_new_member(target, text(&operation, "/path")) {
+        operation["op"] = "add".into();
+    }
     let operation = serde_json::from_value(operation).map_err(|_| ApiError::unprocessable_patch())?;
     json_patch::patch(target, &[operation]).map_err(|_| ApiError::unprocessable_patch())
+}
+
+/// The real server's library counts negative indices from the end and reads `00` as 0.
+fn with_plain_indices(target: &Value, operation: &Value) -> Value {
+    let mut plain = operation.clone();
+    for field in ["path", "from"] {
+        let adds = field == "path" && matches!(text(operation, "/op"), "add" | "copy" | "move");
+        if let Some(path) = operation[field].as_str() {
+            plain[field] = plain_path(target, path, adds).into();
+        }
+    }
+    plain
+}
+
+fn plain_path(target: &Value, path: &str, adds: bool) -> String {
+    let mut plain = String::new();
+    let count = path.split('/').count();
+    for (place, segment) in path.split('/').enumerate().skip(1) {
+        let items = target.pointer(&plain).and_then(Value::as_array);
+        let end = items.map_or(0, Vec::len) + usize::from(adds && place + 1 == count);
+        let index = items.and_then(|_| segment.parse::<i64>().ok());
+        let index = index.map(|index| if index < 0 { index + i64::try_from(end).unwrap_or(i64::MAX) } else { index });
+        plain.push('/');
+        plain.push_str(&index.map_or_else(|| segment.to_owned(), |index| index.to_string()));
+    }
+    if path.starts_with('/') { plain } else { path.to_owned() }
+}
+
+fn is_new_member(target: &Value, path: &str) -> bool {
+    let parent = path.rsplit_once('/').and_then(|(parent, _)| target.pointer(parent));
+    parent.is_some_and(Value::is_object) && target.pointer(path).is_none()
 }
 
 fn undecodable(why: &str) -> ApiError {
@@ -269,7 +338,7 @@ fn undecodable(why: &str) -> ApiError {
 }
 
 fn merge_patch(target: &mut Value, request: &Request) -> Result<(), ApiError> {
-    let patch: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&error.to_string()))?;
+    let patch: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&super::request::unparsed(&error)))?;
     if !patch.is_object() {
         return Err(undecodable("json: cannot unmarshal array into Go value of type map[string]interface {}"));
     }
@@ -281,6 +350,6 @@ fn strategic_patch(target: &mut Value, request: &Request) -> Result<(), ApiError
     if super::typed::is_untyped(&request.kind) {
         return Err(ApiError::unsupported_media_type());
     }
-    let patch: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&error.to_string()))?;
+    let patch: Value = serde_json::from_slice(&request.body).map_err(|error| undecodable(&super::request::unparsed(&error)))?;
     strategic::apply(target, &patch)
 }

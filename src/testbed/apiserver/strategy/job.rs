@@ -1,8 +1,8 @@
 //! Jobs: defaults, the generated selector, validation.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::super::json::{child, default, int, object, text};
+use super::super::json::{carry, child, default, int, object, text};
 use super::super::status::FieldError;
 use super::{pod_defaults, pod_spec};
 
@@ -19,6 +19,7 @@ pub fn prepare_create(job: &mut Value) {
 
 /// Counters of zero are left out by the real types.
 pub fn prepare_update(job: &mut Value) {
+    defaults(job);
     let status = child(job, "status");
     for counter in ["active", "succeeded", "failed"] {
         if status.get(counter).and_then(Value::as_i64) == Some(0) {
@@ -68,15 +69,20 @@ fn generate_selector(job: &mut Value) {
     if bare {
         child(job, "metadata").insert("labels".to_owned(), labels.into());
     }
-    let selector = json!({"matchLabels": Map::from_iter([("batch.kubernetes.io/controller-uid".to_owned(), Value::from(uid))])});
-    child(job, "spec").insert("selector".to_owned(), selector);
+    let selector = child(job, "spec").entry("selector").or_insert(Value::Null);
+    child(selector, "matchLabels").entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
 }
 
 /// What is wrong with a new job.
 pub fn validate(job: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    errors.extend(foreign_selector(job));
     for field in ["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"] {
-        errors.extend(not_negative(job, field));
+        errors.extend(not_negative(job, "spec", field));
+    }
+    let mode = text(job, "/spec/completionMode");
+    if !matches!(mode, "NonIndexed" | "Indexed") {
+        errors.push(FieldError::unsupported("spec.completionMode", mode, &["NonIndexed", "Indexed"]));
     }
     if job["spec"]["completionMode"] == "Indexed" && job["spec"]["completions"].is_null() {
         let rule = "when completion mode is Indexed";
@@ -84,12 +90,55 @@ pub fn validate(job: &Value) -> Vec<FieldError> {
     }
     errors.extend(pod_spec::validate(&job["spec"]["template"]["spec"], "spec.template.spec"));
     errors.extend(restart_policy(job));
+    errors.extend(selector(job));
+    errors.extend(pod_name(job));
     errors
 }
 
-fn not_negative(job: &Value, field: &str) -> Option<FieldError> {
-    let value = int(job, &format!("/spec/{field}"))?;
-    (value < 0).then(|| FieldError::invalid(format!("spec.{field}"), &value.into(), "must be greater than or equal to 0"))
+/// What is wrong with a status.
+pub fn validate_status(job: &Value) -> Vec<FieldError> {
+    let counters = ["active", "succeeded", "failed", "ready", "terminating"];
+    counters.iter().filter_map(|field| not_negative(job, "status", field)).collect()
+}
+
+fn not_negative(job: &Value, part: &str, field: &str) -> Option<FieldError> {
+    let value = int(job, &format!("/{part}/{field}"))?;
+    (value < 0).then(|| FieldError::invalid(format!("{part}.{field}"), &value.into(), "must be greater than or equal to 0"))
+}
+
+/// The last pod of an indexed job must be a legal host name.
+fn pod_name(job: &Value) -> Option<FieldError> {
+    let last = int(job, "/spec/completions").filter(|count| job["spec"]["completionMode"] == "Indexed" && *count > 0)? - 1;
+    let name = &job["metadata"]["name"];
+    let host = format!("{}-{last}", name.as_str().unwrap_or_default());
+    super::meta::dns_label("metadata.name", &host)?;
+    let rule = format!("will not able to create pod with invalid DNS label: {host}");
+    Some(FieldError::invalid("metadata.name", name, &rule))
+}
+
+/// A generated selector has nothing else.
+fn foreign_selector(job: &Value) -> Option<FieldError> {
+    let selector = &job["spec"]["selector"];
+    let generated = |(key, _): (&String, &Value)| key.ends_with("controller-uid") || key.ends_with("job-name");
+    let foreign = !selector["matchLabels"].as_object().into_iter().flatten().all(generated);
+    let manual = job["spec"]["manualSelector"] == true;
+    (foreign && !manual).then(|| FieldError::invalid("spec.selector", selector, "`selector` not auto-generated"))
+}
+
+/// There is a selector, and it selects the pods of the template.
+fn selector(job: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let labels = &job["spec"]["template"]["metadata"]["labels"];
+    if job["spec"]["selector"].is_null() {
+        errors.push(FieldError::required("spec.selector", ""));
+    }
+    let wanted = job["spec"]["selector"]["matchLabels"].as_object();
+    let selected = wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| labels.get(key) == Some(value)));
+    if !selected {
+        let rule = "`selector` does not match template `labels`";
+        errors.push(FieldError::invalid("spec.template.metadata.labels", labels, rule));
+    }
+    errors
 }
 
 fn restart_policy(job: &Value) -> Option<FieldError> {
@@ -101,15 +150,42 @@ fn restart_policy(job: &Value) -> Option<FieldError> {
     }
 }
 
+/// Of a job that is suspended and never started, everything that concerns scheduling may change.
+fn same_template(new: &Value, old: &Value) -> bool {
+    let (new, mut before) = (&new["spec"]["template"], old["spec"]["template"].clone());
+    if old["spec"]["suspend"] == true && old["status"]["startTime"].is_null() {
+        for field in ["annotations", "labels"] {
+            carry(child(&mut before, "metadata"), &new["metadata"], field);
+        }
+        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+            carry(child(&mut before, "spec"), &new["spec"], field);
+        }
+        if let Some(affinity) = new["spec"].get("affinity").filter(|affinity| affinity.is_object()) {
+            let spec = child(&mut before, "spec");
+            carry(object(spec.entry("affinity").or_insert(Value::Null)), affinity, "nodeAffinity");
+        }
+    }
+    *new == before
+}
+
 /// What is wrong with a change of a job.
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = super::meta::validate_update(new, old);
+    // Once as a job and once as its change, as the real server does.
+    errors.extend(validate(new));
     errors.extend(validate(new));
     let indexed = old["spec"]["completionMode"] == "Indexed";
     for field in ["completions", "selector", "template", "completionMode", "podFailurePolicy", "managedBy"] {
         // An indexed job may be scaled by changing completions and parallelism together.
         let elastic = field == "completions" && indexed && new["spec"]["completions"] == new["spec"]["parallelism"];
-        if new["spec"][field] != old["spec"][field] && !elastic {
+        let same = if field == "template" { same_template(new, old) } else { new["spec"][field] == old["spec"][field] };
+        if same || elastic {
+            continue;
+        }
+        if field == "completions" && indexed && !new["spec"][field].is_null() {
+            let rule = "can only be modified in tandem with spec.parallelism";
+            errors.push(FieldError::invalid("spec.completions", &new["spec"][field], rule));
+        } else {
             errors.push(FieldError::immutable(format!("spec.{field}"), &new["spec"][field]));
         }
     }

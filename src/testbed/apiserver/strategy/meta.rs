@@ -30,6 +30,39 @@ pub fn validate(kind: &Kind, new: &Value) -> Vec<FieldError> {
     }
     errors.extend(labels("metadata.labels", &new["metadata"]["labels"]));
     errors.extend(annotations(&new["metadata"]["annotations"]));
+    errors.extend(finalizers(new));
+    errors.extend(owners(new));
+    errors
+}
+
+/// An owner is named completely.
+fn owners(new: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for owner in list(new, "/metadata/ownerReferences") {
+        let missing = |field: &&str| text(owner, &format!("/{field}")).is_empty();
+        let fields = ["apiVersion", "kind", "name", "uid"].into_iter().filter(missing);
+        errors.extend(fields.map(|field| {
+            let (place, rule) = match field {
+                "apiVersion" => ("metadata.ownerReferences.apiVersion".to_owned(), "version must not be empty"),
+                _ => (format!("metadata.ownerReferences.{field}"), "must not be empty"),
+            };
+            FieldError::invalid(place, &"".into(), rule)
+        }));
+    }
+    errors
+}
+
+/// Finalizers have a domain, but for those of the garbage collector.
+fn finalizers(new: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, finalizer) in list(new, "/metadata/finalizers").iter().enumerate() {
+        let name = finalizer.as_str().unwrap_or_default();
+        errors.extend(qualified_name("metadata.finalizers", name));
+        if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let rule = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("metadata.finalizers[{index}]"), finalizer, rule));
+        }
+    }
     errors
 }
 
@@ -37,7 +70,7 @@ pub fn validate(kind: &Kind, new: &Value) -> Vec<FieldError> {
 pub fn validate_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let (new, old) = (&new["metadata"], &old["metadata"]);
     let mut errors = Vec::new();
-    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if new[field] != old[field] {
             errors.push(FieldError::immutable(format!("metadata.{field}"), &new[field]));
         }
@@ -85,7 +118,8 @@ fn annotations(annotations: &Value) -> Vec<FieldError> {
     errors
 }
 
-fn qualified_name(field: &str, key: &str) -> Option<FieldError> {
+/// A name with an optional prefix, as keys of labels are.
+pub fn qualified_name(field: &str, key: &str) -> Option<FieldError> {
     let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
     let legal = is_name(name) && (prefix.is_empty() || is_subdomain(prefix));
     (!legal).then(|| FieldError::invalid(field, &key.into(), KEY))

@@ -1,5 +1,6 @@
 //! Per-kind behaviour: defaults, what a write may change, validation. Functions of the objects alone.
 
+mod config_map;
 mod job;
 mod meta;
 mod pod;
@@ -14,6 +15,7 @@ use super::json::{carry, child, default, int, object, text};
 use super::kinds::Kind;
 use super::status::FieldError;
 
+pub use meta::{qualified_name, validate as validate_metadata, validate_update as validate_metadata_update};
 pub use pod::graceful_period;
 
 /// Which part of an object a write may change.
@@ -38,6 +40,7 @@ pub fn prepare_create(kind: &Kind, new: &mut Value) {
         ("batch", "jobs") => job::prepare_create(new),
         ("", "nodes") => prepare_node(new),
         ("", "namespaces") => prepare_namespace(new),
+        ("coordination.k8s.io", _) => default(object(new), "spec", json!({})),
         ("apiextensions.k8s.io", _) => establish(new),
         _ => {}
     }
@@ -54,6 +57,7 @@ pub fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value) {
         ("", "pods") => pod::prepare_update(part, new, old),
         ("", "nodes") => pod_status::complete_conditions(new, &["lastHeartbeatTime", "lastTransitionTime"]),
         ("batch", "jobs") => job::prepare_update(new),
+        ("coordination.k8s.io", _) => default(object(new), "spec", json!({})),
         _ => {}
     }
     if kind.generation && new["spec"] != old["spec"] {
@@ -68,7 +72,8 @@ pub fn validate_create(kind: &Kind, new: &Value) -> Vec<FieldError> {
     match (kind.group.as_str(), kind.resource.as_str()) {
         ("", "pods") => errors.extend(pod_spec::validate(&new["spec"], "spec")),
         ("batch", "jobs") => errors.extend(job::validate(new)),
-        (_, "events") => errors.extend(events::validate(new)),
+        ("", "configmaps") => errors.extend(config_map::validate(new)),
+        (_, "events") => errors.extend(events::validate(kind, new)),
         ("coordination.k8s.io", _) => errors.extend(validate_lease(new)),
         _ => {}
     }
@@ -77,10 +82,14 @@ pub fn validate_create(kind: &Kind, new: &Value) -> Vec<FieldError> {
 
 /// What is wrong with a change.
 pub fn validate_update(kind: &Kind, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = meta::validate_update(new, old);
+    let mut errors = meta::validate(kind, new);
+    errors.extend(meta::validate_update(new, old));
     match (kind.group.as_str(), kind.resource.as_str(), part) {
+        ("", "configmaps", _) => errors.extend(config_map::validate_update(new, old)),
+        (_, "events", _) => errors.extend(events::validate_update(kind, new, old)),
         ("", "pods", Part::Main) => errors.extend(pod::validate_update(new, old)),
         ("", "pods", Part::Status) => errors.extend(pod_status::validate(new, old)),
+        ("batch", "jobs", Part::Status) => errors.extend(job::validate_status(new)),
         ("batch", "jobs", Part::Main) => errors.extend(job::validate_update(new, old)),
         ("coordination.k8s.io", _, _) => errors.extend(validate_lease(new)),
         _ => {}

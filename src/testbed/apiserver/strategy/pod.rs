@@ -18,8 +18,9 @@ pub fn prepare_create(pod: &mut Value) {
     let qos = pod_defaults::qos_class(spec);
     object(pod).insert("status".to_owned(), json!({"phase": "Pending", "qosClass": qos}));
     if !list(pod, "/spec/schedulingGates").is_empty() {
+        let created = pod["metadata"]["creationTimestamp"].clone();
         let condition = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
-            "message": "Scheduling is blocked due to non-empty scheduling gates", "lastProbeTime": null, "lastTransitionTime": null});
+            "message": "Scheduling is blocked due to non-empty scheduling gates", "lastProbeTime": null, "lastTransitionTime": created});
         child(pod, "status").insert("conditions".to_owned(), json!([condition]));
     }
 }
@@ -31,6 +32,7 @@ pub fn prepare_update(part: Part, new: &mut Value, old: &Value) {
             let spec = object(new).entry("spec").or_insert(Value::Null);
             pod_defaults::pod_spec(spec);
             pod_defaults::tolerations(spec);
+            pod_defaults::host_ports(spec);
         }
         Part::Status => pod_status::prepare(new, old),
     }

@@ -94,10 +94,30 @@ pub fn pod_only(spec: &mut Value) {
     default(map, "enableServiceLinks", true);
     default(map, "preemptionPolicy", "PreemptLowerPriority");
     default(map, "priority", 0);
+    // The plugin for service accounts; only it sets the older name here.
+    default(map, "serviceAccountName", "default");
+    let account = map["serviceAccountName"].clone();
+    default(map, "serviceAccount", account);
     if map.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
         map.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
     }
     tolerations(spec);
+    host_ports(spec);
+}
+
+/// On the host's network a container's ports are the host's.
+pub fn host_ports(spec: &mut Value) {
+    if spec["hostNetwork"] != true {
+        return;
+    }
+    for list in ["containers", "initContainers"] {
+        for container in items(object(spec), list) {
+            for port in items(container, "ports") {
+                let number = port.get("containerPort").cloned().unwrap_or_default();
+                default(port, "hostPort", number);
+            }
+        }
+    }
 }
 
 /// DefaultTolerationSeconds: also on updates, so removed tolerations come back.

@@ -22,6 +22,7 @@ pub fn validate(spec: &Value, path: &str) -> Vec<FieldError> {
     errors.extend(one_of(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"]));
     errors.extend(one_of(spec, path, "dnsPolicy", &["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]));
     errors.extend(positive_deadline(spec, path));
+    errors.extend(tolerations(spec, path));
     errors
 }
 
@@ -70,6 +71,19 @@ fn mounts(container: &Value, path: &str, volumes: &[&str]) -> Vec<FieldError> {
 fn one_of(value: &Value, path: &str, field: &str, allowed: &[&str]) -> Option<FieldError> {
     let text = value[field].as_str()?;
     (!allowed.contains(&text)).then(|| FieldError::unsupported(format!("{path}.{field}"), text, allowed))
+}
+
+/// Only evictions can wait.
+fn tolerations(spec: &Value, path: &str) -> Vec<FieldError> {
+    let rule = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+    let mut errors = Vec::new();
+    for (index, toleration) in list(spec, "/tolerations").iter().enumerate() {
+        let effect = text(toleration, "/effect");
+        if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {
+            errors.push(FieldError::invalid(format!("{path}.tolerations[{index}].effect"), &effect.into(), rule));
+        }
+    }
+    errors
 }
 
 fn positive_deadline(spec: &Value, path: &str) -> Option<FieldError> {
