@@ -16,3 +16,4 @@ mod differences;
 mod images;
 mod kubelet;
 mod shared;
+mod virtual_node;

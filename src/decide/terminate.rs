@@ -352,8 +352,13 @@ fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
     match &record.real_end {
         Some(real) if sidecar.end() == Some(real) => format!("{name} ended ({shown}), exit image not seen"),
         Some(real) => format!("{name} ended ({}), exit image {shown}", describe_code(real)),
+        None if shows_exit_image(sidecar, record) => format!("{name} ended (its own exit code was not shown), exit image {shown}"),
         None => format!("{name} ended ({shown})"),
     }
+}
+
+fn shows_exit_image(sidecar: &Container, record: &SwapRecord) -> bool {
+    sidecar.status.as_ref().is_some_and(|status| evidence::exit_image_shown(&status.image, &record.to) == Some(true))
 }
 
 fn describe_code(end: &crate::objects::pod::Terminated) -> String {

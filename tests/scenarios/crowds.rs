@@ -11,8 +11,8 @@ use super::node::{running, status, terminated};
 use super::objects::{main_container, pod, sidecar};
 
 const NAMESPACES: [&str; 4] = ["red", "green", "blue", "grey"];
-/// Ten thousand in all; without optimisation it would take a minute of real time, so there it is a tenth of that.
-const PODS_EACH: usize = if cfg!(debug_assertions) { 250 } else { 2500 };
+/// Ten thousand in all; without optimisation it would take a minute of real time, so there it is less than a tenth of that.
+const PODS_EACH: usize = if cfg!(debug_assertions) { 200 } else { 2500 };
 const CONCURRENCY: usize = 16;
 
 async fn create(world: &World, namespace: &str, name: &str) {

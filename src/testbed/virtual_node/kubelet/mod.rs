@@ -93,7 +93,10 @@ enum Work {
 enum Step {
     Kill(usize),
     Sandbox,
+    /// A start that waits for a back-off to be over.
     Start(usize),
+    /// The start after a kill in this sync: for the back-off the container still runs.
+    Restart(usize),
 }
 
 /// The part of a sync that takes time.

@@ -31,9 +31,6 @@ impl Starting {
 
 impl Kubelet {
     pub(super) fn begin_starting(&mut self, index: usize, at: Timestamp, images: &Images) {
-        if self.backs_off(index, at) {
-            return;
-        }
         let unit = &self.units[index].spec;
         let (image, policy) = (unit.image.clone(), unit.image_pull_policy);
         if ImageReference::parse(&image).is_err() && images.local(&image).is_none() {
@@ -59,7 +56,7 @@ impl Kubelet {
     }
 
     /// A container that ended is not started again before its wait is over.
-    fn backs_off(&mut self, index: usize, at: Timestamp) -> bool {
+    pub(super) fn backs_off(&mut self, index: usize, at: Timestamp) -> bool {
         let unit = &self.units[index];
         let Some(end) = unit.end() else { return false };
         let key = format!("{} {}", unit.spec.name, unit.spec.image);

@@ -66,6 +66,8 @@ impl Kubelet {
             if unit.is_native_sidecar() {
                 if unit.is_outdated() && self.options.restarts_native_sidecars {
                     kills.push(Step::Kill(index));
+                    starts.push(Step::Restart(index));
+                    continue;
                 } else if unit.is_running() {
                     continue;
                 }
@@ -89,8 +91,8 @@ impl Kubelet {
         for (index, unit) in self.units.iter().enumerate().filter(|(_, unit)| !unit.init) {
             if unit.is_outdated() {
                 kills.push(Step::Kill(index));
-            }
-            if unit.is_outdated() || unit.should_start(self.policy()) {
+                starts.push(Step::Restart(index));
+            } else if unit.should_start(self.policy()) {
                 starts.push(Step::Start(index));
             }
         }
@@ -143,7 +145,8 @@ impl Kubelet {
                 self.doing(Doing::Killing(index));
             }
             Step::Sandbox => self.doing(Doing::Sandbox(later(at, self.options.sandbox))),
-            Step::Start(index) => self.begin_starting(index, at, images),
+            Step::Start(index) if self.backs_off(index, at) => (),
+            Step::Start(index) | Step::Restart(index) => self.begin_starting(index, at, images),
         }
     }
 

@@ -60,6 +60,9 @@ impl Kubelet {
     }
 
     pub(super) fn settle(&mut self, at: Timestamp) {
+        // The phase comes in a write of its own, after what else has changed.
+        self.report(at);
+        self.send();
         self.work = Work::Terminated;
         self.deadline = None;
         self.report(at);

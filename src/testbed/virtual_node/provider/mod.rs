@@ -167,7 +167,9 @@ impl VirtualKubelet {
     /// The provider tells of a change, if it does so at all.
     fn changed(&mut self, seen: bool, at: Timestamp) {
         if seen && self.options.status == StatusMode::Notify {
-            self.status_due.get_or_insert(later(at, self.options.status_delay));
+            // News brings a waiting retry forward.
+            let due = later(at, self.options.status_delay);
+            self.status_due = Some(self.status_due.map_or(due, |known| known.min(due)));
             self.status_tries = 0;
         }
     }
