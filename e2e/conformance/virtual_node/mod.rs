@@ -66,6 +66,8 @@ struct Nodes {
 impl Pair for Nodes {
     type Case = Sequence;
 
+    const ATTEMPTS: usize = 60;
+
     fn case(&self, number: usize) -> Sequence {
         self.cases[&number].clone()
     }
