@@ -17,6 +17,7 @@ mod commands;
 mod controller;
 mod crash;
 mod images;
+mod mock_node;
 mod pods;
 mod terminate;
 mod virtual_kubelet;

@@ -89,3 +89,38 @@ fn response(status: StatusCode, content_type: &'static str, body: String) -> Res
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::metrics::Metrics;
+    use crate::decide::reason::Reason;
+
+    #[test]
+    fn readiness_says_why_not() {
+        let (registry, health) = (Registry::default(), Health::default());
+        let ready = |health: &Health| answer("/readyz", &registry, health);
+        assert_eq!(ready(&health).status(), StatusCode::SERVICE_UNAVAILABLE);
+        health.watching();
+        assert_eq!(ready(&health).status(), StatusCode::OK);
+        health.trouble("list: forbidden");
+        let response = ready(&health);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.body(), "cannot watch pods: list: forbidden\n");
+        assert_eq!(answer("/healthz", &registry, &health).status(), StatusCode::OK);
+        assert_eq!(answer("/other", &registry, &health).status(), StatusCode::NOT_FOUND);
+    }
+
+    #[test]
+    fn decisions_and_writes_are_counted_by_closed_labels() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.decided(Reason::SidecarSwapped);
+        metrics.wrote("pods", "applied");
+        metrics.ended_after(std::time::Duration::from_millis(1900));
+        let text = answer("/metrics", &registry, &Health::default()).into_body();
+        assert!(text.contains("swaplet_decisions_total{reason=\"SidecarSwapped\"} 1"), "{text}");
+        assert!(text.contains("swaplet_writes_total{resource=\"pods\",outcome=\"applied\"} 1"), "{text}");
+        assert!(text.contains("swaplet_swap_to_end_seconds_bucket{le=\"2.0\"} 1"), "{text}");
+    }
+}
