@@ -38,7 +38,8 @@ pub struct RunArgs {
     /// The image that sidecars are swapped to; a static program that exits 0 at once
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
     exit_image: Option<ImageReference>,
-    /// Other exit images that pods may name; * stands for any characters except /
+    /// Other exit images that pods may name; * stands for any characters except / and @. List nothing but exit images: a container
+    /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
     /// Only pods of this namespace [default: all namespaces]
