@@ -12,10 +12,12 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::ClusterArgs;
+use crate::controller::index::Rules;
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{Settings, run};
 use crate::controller::serve::{Health, serve};
 use crate::decide::exit_images::ExitImages;
+use crate::decide::ladder::Ladder;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
@@ -84,7 +86,7 @@ impl RunArgs {
         start_log(log_format);
         let settings = Settings {
             namespace,
-            exit_images: ExitImages::new(exit_image, exit_images),
+            rules: Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder: Ladder::default() },
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
@@ -92,7 +94,7 @@ impl RunArgs {
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
         let scope = settings.namespace.as_deref().unwrap_or("all namespaces");
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.exit_images, "watching pods");
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.rules.exit_images, "watching pods");
         run(client, settings, metrics, health, stopped()?).await?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
