@@ -1,11 +1,11 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
 use anyhow::ensure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
-use crate::decide::ladder::Ladder;
+use crate::decide::ladder::{Ladder, Rung};
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
@@ -19,17 +19,55 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// Whether the phase of a pod may be written where swapping images does not end it; needs patch of pods/status
+    #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
+    finish: FinishArg,
+    /// What to try first, on nodes that have it [default: swap]
+    #[arg(long, value_enum, env = "SWAPLET_PREFER")]
+    prefer: Option<PreferArg>,
+}
+
+/// Whether the phase may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FinishArg {
+    /// Where nothing else ends the pod, or it is asked for
+    Allowed,
+    /// Never: pods that only this would end keep running
+    Never,
+}
+
+/// What is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PreferArg {
+    /// Change the images of the sidecars
+    Swap,
+    /// Write the phase of the pod
+    Finish,
 }
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named.
+    /// No exit image is named, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images } = self;
+        let Self { exit_image, exit_images, finish, prefer } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder: Ladder::default() })
+        ensure!(
+            finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
+            "--prefer=finish and --finish=never exclude each other: drop one of them"
+        );
+        let ladder = Ladder { prefer: prefer.map(PreferArg::rung), finish: finish == FinishArg::Allowed, ..Ladder::default() };
+        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder })
+    }
+}
+
+impl PreferArg {
+    const fn rung(self) -> Rung {
+        match self {
+            Self::Swap => Rung::Swap,
+            Self::Finish => Rung::Finish,
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and Events.
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and phases, and Events.
 
 pub mod clock;
 pub mod index;
@@ -15,3 +15,4 @@ pub mod run;
 pub mod serve;
 pub mod watch;
 pub mod writer;
+pub mod writer_finish;

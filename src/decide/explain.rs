@@ -8,7 +8,7 @@ use super::decision::{Action, Decision, Report};
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
 use super::roles::{self, Mains};
-use super::terminate::{ask, decide, out_of_scope, refused, unended};
+use super::terminate::{ask, decide, out_of_scope, refused, turn};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
@@ -41,7 +41,7 @@ pub struct Explanation {
 #[must_use]
 pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Explanation {
     let mut findings = vec![scope(pod)];
-    if out_of_scope(pod, memory).is_none() {
+    if out_of_scope(pod, memory, around).is_none() {
         findings.extend(pod.containers.iter().map(container));
         if refused(pod).is_none() {
             findings.push(mains(pod));
@@ -97,9 +97,8 @@ fn mains(pod: &Pod) -> Finding {
 }
 
 fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding> {
-    let unended = unended(pod);
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
-    let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
+    let (unended, rungs) = turn(pod, around);
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
         let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
         findings.push(finding(format!("rung {rung:?}"), answer(*rung, &step), LADDER));
@@ -131,5 +130,6 @@ pub fn describe(action: &Action) -> String {
             let swaps: Vec<_> = swaps.iter().map(|swap| format!("{} (image {} -> {})", swap.container, swap.from, swap.to)).collect();
             format!("swaps {}", swaps.join(", "))
         }
+        Action::Finish(finish) => format!("writes phase {}", finish.phase.as_str()),
     }
 }

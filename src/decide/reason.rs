@@ -26,6 +26,10 @@ pub enum Reason {
     WriteBackoff,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// The phase is written once the pod has not changed for a while.
+    FinishWaits,
+    /// The phase is written; the node has not shown the end of all containers yet.
+    FinishPending,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -57,13 +61,23 @@ pub enum Reason {
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
+    // The phase cannot be written, or does not stay: a Warning.
+    /// The pod keeps changing.
+    FinishNotQuiet,
+    /// Somebody keeps taking the phase back.
+    FinishUndone,
+
     // What was done.
     /// The images of sidecars were swapped.
     SidecarSwapped,
+    /// The phase was written.
+    PhaseWritten,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap,
+    /// The same, where the phase was written.
+    PodFailedAfterFinish,
 
     // What became of a write.
     /// The pod had changed since it was read; nothing was written.
@@ -76,7 +90,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 34] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -86,6 +100,8 @@ impl Reason {
         Self::WriteInFlight,
         Self::WriteBackoff,
         Self::SwapPending,
+        Self::FinishWaits,
+        Self::FinishPending,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -99,9 +115,13 @@ impl Reason {
         Self::ExitImageRuns,
         Self::SwapWithoutEffect,
         Self::SwapUndone,
+        Self::FinishNotQuiet,
+        Self::FinishUndone,
         Self::SidecarSwapped,
+        Self::PhaseWritten,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
+        Self::PodFailedAfterFinish,
         Self::WriteConflict,
         Self::WriteDenied,
         Self::WriteFailed,
@@ -120,6 +140,8 @@ impl Reason {
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
             Self::SwapPending => "SwapPending",
+            Self::FinishWaits => "FinishWaits",
+            Self::FinishPending => "FinishPending",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -133,9 +155,13 @@ impl Reason {
             Self::ExitImageRuns => "ExitImageRuns",
             Self::SwapWithoutEffect => "SwapWithoutEffect",
             Self::SwapUndone => "SwapUndone",
+            Self::FinishNotQuiet => "FinishNotQuiet",
+            Self::FinishUndone => "FinishUndone",
             Self::SidecarSwapped => "SidecarSwapped",
+            Self::PhaseWritten => "PhaseWritten",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
+            Self::PodFailedAfterFinish => "PodFailedAfterFinish",
             Self::WriteConflict => "WriteConflict",
             Self::WriteDenied => "WriteDenied",
             Self::WriteFailed => "WriteFailed",
@@ -145,7 +171,7 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::SidecarSwapped | Self::SidecarEnded)
+        !matches!(self, Self::SidecarSwapped | Self::PhaseWritten | Self::SidecarEnded)
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::circumstances::Circumstances;
 use super::decision::{Decision, Report};
 use super::ending;
-use super::ladder::{Rung, Step};
+use super::finish;
+use super::ladder::{Ladder, Rung, Step};
 use super::memory::Memory;
 use super::reason::Reason;
 use super::roles::{self, Mains};
@@ -24,8 +25,10 @@ pub(super) type Unended<'a> = (usize, &'a Container);
 /// strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision =
-        out_of_scope(pod, memory).or_else(|| refused(pod)).or_else(|| mains_not_done(pod)).unwrap_or_else(|| sidecars(pod, memory, around));
+    let decision = out_of_scope(pod, memory, around)
+        .or_else(|| refused(pod))
+        .or_else(|| mains_not_done(pod))
+        .unwrap_or_else(|| sidecars(pod, memory, around));
     unless_said(when_free(decision, memory, around), memory)
 }
 
@@ -49,7 +52,7 @@ fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
     decision
 }
 
-pub(super) fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
+pub(super) fn out_of_scope(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     if pod.restart_policy == RestartPolicy::Always {
         return Some(Decision::quiet(Reason::RestartPolicyAlways));
     }
@@ -57,7 +60,7 @@ pub(super) fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
         return Some(Decision::quiet(Reason::PodDeleting));
     }
     if pod.phase.is_terminal() {
-        return Some(ending::finished(pod, memory));
+        return Some(ending::finished(pod, memory, around));
     }
     None
 }
@@ -138,11 +141,13 @@ pub(super) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
 
 /// The mains are done and the pod is not finished: the first rung that leads on says what to do about its sidecars.
 fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let unended = unended(pod);
+    let (unended, rungs) = turn(pod, around);
+    if let Some(decision) = finish::go_on(pod, &unended, memory, around) {
+        return decision;
+    }
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
-    let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
@@ -157,11 +162,27 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
     exhausted(refused, earliest, around)
 }
 
+/// The sidecars whose turn it is, and their rungs. On kubelets those whose exit code is to be ignored come last, by `finish` (OpenKruise:
+/// the normal ones first, then the override, on ordinary nodes only).
+pub(super) fn turn<'a>(pod: &'a Pod, around: &Circumstances<'_>) -> (Vec<Unended<'a>>, Vec<Rung>) {
+    let all = unended(pod);
+    if around.node.is_kubelet() && around.ladder.finish && all.iter().any(|(_, sidecar)| sidecar.mark.ignores_exit_code()) {
+        let normal: Vec<_> = all.iter().copied().filter(|(_, sidecar)| !sidecar.mark.ignores_exit_code()).collect();
+        if !normal.is_empty() {
+            return (normal, around.ladder.rungs(around.node, &pod.restart_policy));
+        }
+        let finish_first = Ladder { prefer: Some(Rung::Finish), ..*around.ladder };
+        return (all, finish_first.rungs(around.node, &pod.restart_policy));
+    }
+    (all, around.ladder.rungs(around.node, &pod.restart_policy))
+}
+
 /// What one rung says; `later` are those after it.
 pub(super) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
     match rung {
         Rung::Swap => swap::step(pod, unended, later, memory, around),
-        Rung::Finish | Rung::Recreate => Step::Next { reports: Vec::new(), again: None },
+        Rung::Finish => finish::step(pod, unended, memory, around),
+        Rung::Recreate => Step::Next { reports: Vec::new(), again: None },
     }
 }
 

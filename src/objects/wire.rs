@@ -166,6 +166,7 @@ impl PodWire {
             namespace: boxed(self.metadata.namespace)?,
             name: boxed(self.metadata.name)?,
             uid: boxed(self.metadata.uid)?,
+            version: boxed(self.metadata.resource_version).unwrap_or_default(),
             deleting: self.deleting,
             restart_policy: RestartPolicy::read(spec.restart_policy.value),
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
