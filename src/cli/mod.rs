@@ -11,6 +11,7 @@ mod manifests;
 mod mock_node;
 mod park_image;
 mod registry_args;
+mod rules;
 mod run;
 
 use std::io::{self, Write};
