@@ -26,6 +26,8 @@ pub enum Reason {
     WriteBackoff,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// An exit image that a sidecar needs is being pushed.
+    ExitImageAwaited,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -42,6 +44,10 @@ pub enum Reason {
     ExitImageMissing,
     /// The container's own restart policy would start an exit image for ever.
     SidecarRestartsAlways,
+    /// The exit image does not have what the container would execute.
+    NeedsImage,
+    /// No exit image would end the container.
+    NotSwappable,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -76,7 +82,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -86,6 +92,7 @@ impl Reason {
         Self::WriteInFlight,
         Self::WriteBackoff,
         Self::SwapPending,
+        Self::ExitImageAwaited,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -93,6 +100,8 @@ impl Reason {
         Self::ExitImageInvalid,
         Self::ExitImageMissing,
         Self::SidecarRestartsAlways,
+        Self::NeedsImage,
+        Self::NotSwappable,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -120,6 +129,7 @@ impl Reason {
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
             Self::SwapPending => "SwapPending",
+            Self::ExitImageAwaited => "ExitImageAwaited",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -127,6 +137,8 @@ impl Reason {
             Self::ExitImageInvalid => "ExitImageInvalid",
             Self::ExitImageMissing => "ExitImageMissing",
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::NeedsImage => "NeedsImage",
+            Self::NotSwappable => "NotSwappable",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",

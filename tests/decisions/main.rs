@@ -12,6 +12,6 @@ mod expect;
 mod openkruise;
 mod properties;
 mod small_pods;
-
+mod verdicts;
 mod writes;
 mod wrong_types;
