@@ -1,11 +1,12 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
+use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
@@ -19,6 +20,9 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
+    #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
+    exit_image_paths: Vec<String>,
     /// Whether the phase of a pod may be written where swapping images does not end it; needs patch of pods/status
     #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
     finish: FinishArg,
@@ -47,9 +51,9 @@ enum PreferArg {
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named, or what is preferred is not allowed.
+    /// No exit image is named, a path cannot be in one, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, finish, prefer } = self;
+        let Self { exit_image, exit_images, exit_image_paths, finish, prefer } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
@@ -59,7 +63,8 @@ impl RulesArgs {
             "--prefer=finish and --finish=never exclude each other: drop one of them"
         );
         let ladder = Ladder { prefer: prefer.map(PreferArg::rung), finish: finish == FinishArg::Allowed, ..Ladder::default() };
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder })
+        let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
+        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images).with_default_paths(paths), ladder })
     }
 }
 

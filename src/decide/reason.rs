@@ -30,6 +30,8 @@ pub enum Reason {
     FinishWaits,
     /// The phase is written; the node has not shown the end of all containers yet.
     FinishPending,
+    /// An exit image that a sidecar needs is being pushed.
+    ExitImageAwaited,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -46,6 +48,10 @@ pub enum Reason {
     ExitImageMissing,
     /// The container's own restart policy would start an exit image for ever.
     SidecarRestartsAlways,
+    /// The exit image does not have what the container would execute.
+    NeedsImage,
+    /// No exit image would end the container.
+    NotSwappable,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -90,7 +96,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -102,6 +108,7 @@ impl Reason {
         Self::SwapPending,
         Self::FinishWaits,
         Self::FinishPending,
+        Self::ExitImageAwaited,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -109,6 +116,8 @@ impl Reason {
         Self::ExitImageInvalid,
         Self::ExitImageMissing,
         Self::SidecarRestartsAlways,
+        Self::NeedsImage,
+        Self::NotSwappable,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -142,6 +151,7 @@ impl Reason {
             Self::SwapPending => "SwapPending",
             Self::FinishWaits => "FinishWaits",
             Self::FinishPending => "FinishPending",
+            Self::ExitImageAwaited => "ExitImageAwaited",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -149,6 +159,8 @@ impl Reason {
             Self::ExitImageInvalid => "ExitImageInvalid",
             Self::ExitImageMissing => "ExitImageMissing",
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::NeedsImage => "NeedsImage",
+            Self::NotSwappable => "NotSwappable",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",

@@ -25,10 +25,10 @@ pub(super) type Unended<'a> = (usize, &'a Container);
 /// strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision = out_of_scope(pod, memory, around)
-        .or_else(|| refused(pod))
-        .or_else(|| mains_not_done(pod))
-        .unwrap_or_else(|| sidecars(pod, memory, around));
+    let decision = out_of_scope(pod, memory, around).or_else(|| refused(pod)).unwrap_or_else(|| {
+        let wants = swap::wants(pod, &unended(pod), memory, around);
+        Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, memory, around)) }
+    });
     unless_said(when_free(decision, memory, around), memory)
 }
 

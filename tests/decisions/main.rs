@@ -13,6 +13,6 @@ mod finish;
 mod openkruise;
 mod properties;
 mod small_pods;
-
+mod verdicts;
 mod writes;
 mod wrong_types;
