@@ -30,7 +30,7 @@ fn swapped(pod: &Pod, memory: &Memory) -> Decision {
     Decision::tell(Reason::SidecarEnded, format!("the pod is {phase}: {ends}"))
 }
 
-fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
+pub(super) fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
     let name = &sidecar.name;
     let shown = sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code);
     match &record.real_end {

@@ -225,7 +225,7 @@ pub(super) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> O
 pub(super) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     memory.finish.as_deref()?.written_at?;
     let phase = pod.phase.as_str();
-    let ends = roles::sidecars(pod).map(describe).collect::<Vec<_>>().join(", ");
+    let ends = roles::sidecars(pod).map(|sidecar| describe(sidecar, memory)).collect::<Vec<_>>().join(", ");
     if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
         let note = format!(
             "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it saw the phase"
@@ -240,8 +240,11 @@ pub(super) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -
     Some(Decision::tell(Reason::SidecarEnded, note))
 }
 
-fn describe(sidecar: &Container) -> String {
+fn describe(sidecar: &Container, memory: &Memory) -> String {
     let name = &sidecar.name;
+    if let Some(swapped) = memory.swap_of(name) {
+        return super::ending::describe_end(sidecar, swapped);
+    }
     match sidecar.end() {
         Some(end) => format!("{name} ended ({})", super::ending::describe_code(end)),
         None => format!("the end of {name} is not reported"),

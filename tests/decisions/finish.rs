@@ -254,6 +254,10 @@ fn sidecars_whose_exit_code_is_ignored_come_last_and_by_the_phase() {
         life.later(1).is_silent(&ended, Reason::FinishWaits);
         let decision = writes(life.later(QUIET_SECONDS), &ended, Phase::Succeeded);
         assert!(note(&decision).contains("ends proxy"), "{}", note(&decision));
+        let over = version(&ended.phase("Succeeded").but("proxy", |proxy| proxy.ended(143)), "10");
+        life.now = life.is_silent(&over, Reason::FinishPending).again.unwrap();
+        let told = life.tells(&over, Reason::SidecarEnded);
+        assert_eq!(told, "the pod is Succeeded: log ended (exit code 0), exit image not seen, proxy ended (exit code 143)");
     }
 }
 
