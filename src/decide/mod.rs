@@ -5,10 +5,14 @@
 //! and keeps reports from being repeated: all else is derived from the pod, so that a new process goes on where the old
 //! one ended.
 
+pub mod budget;
 pub mod command;
 pub mod evidence;
 pub mod exit_images;
 pub mod memory;
+pub mod node_class;
+pub mod node_table;
+pub mod node_verdicts;
 pub mod reason;
 pub mod roles;
 pub mod terminate;

@@ -9,6 +9,8 @@ mod builder;
 mod event_filter;
 mod evidence;
 mod expect;
+mod node_classes;
+mod node_verdicts;
 mod openkruise;
 mod properties;
 mod small_pods;
