@@ -12,20 +12,20 @@ use crate::objects::node::Node;
 /// The label or annotation of a node that says its class, whatever the table says. The label outranks the annotation.
 pub const OVERRIDE: &str = "swaplet.io/node-class";
 
-/// How a node reacts to an image change.
+/// The class of a node: how it reacts to an image change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeClass {
-    /// A kubelet restarts exactly the container whose image changed.
+    /// A kubelet: restarts exactly the changed container (truth table, rows 1 to 6).
     Kubelet,
-    /// A provider that replaces the container, such as Alibaba ECI.
+    /// A virtual node whose provider carries image changes out.
     VirtualUpdates,
-    /// A provider that takes the change and does nothing, such as classic ACI, Liqo and interLink.
+    /// A virtual node whose provider ignores image changes, and may say that they succeeded (truth table, section 6).
     VirtualInert,
-    /// A provider that fails on a change: the virtual-kubelet then writes phase Failed (`Never`) or Pending.
+    /// A virtual node whose provider answers image changes with an error, which fails a pod under `Never` (truth table, section 6).
     VirtualRejects,
-    /// A kubelet beside OpenKruise's daemon.
+    /// A kubelet beside which OpenKruise's daemon runs.
     Daemon,
-    /// A virtual-kubelet whose provider is not known, or a node that cannot be looked at.
+    /// A virtual node of which nothing is known, or a node that cannot be looked at.
     Unknown,
 }
 
@@ -72,6 +72,12 @@ impl NodeClass {
             Self::Daemon => "Daemon",
             Self::Unknown => "Unknown",
         }
+    }
+
+    /// Whether a kubelet runs the pods of the node.
+    #[must_use]
+    pub const fn is_kubelet(self) -> bool {
+        matches!(self, Self::Kubelet | Self::Daemon)
     }
 
     /// Whether the node is said to restart the container whose image changes.
