@@ -1,13 +1,35 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
-use anyhow::ensure;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
+use crate::decide::node_table::NodeTable;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
+
+/// How nodes are recognised.
+#[derive(Debug, Args)]
+pub struct NodeTableArgs {
+    /// Rows that tell the class of nodes, tried before those that come with swaplet (see `swaplet nodes --help`)
+    #[arg(long, value_name = "FILE", env = "SWAPLET_NODE_CLASSES")]
+    node_classes: Option<PathBuf>,
+}
+
+impl NodeTableArgs {
+    /// # Errors
+    /// The file cannot be read or used; says which row and field, and the fix.
+    pub fn table(&self) -> anyhow::Result<NodeTable> {
+        let built_in = NodeTable::built_in();
+        let Some(file) = &self.node_classes else { return Ok(built_in) };
+        let read = || anyhow::Ok(NodeTable::read(&std::fs::read_to_string(file)?)?.before(&built_in));
+        read().with_context(|| format!("--node-classes {}", file.display()))
+    }
+}
 
 /// Which exit images there are, and what is allowed.
 #[derive(Debug, Args)]
@@ -19,17 +41,19 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    #[command(flatten)]
+    nodes: NodeTableArgs,
 }
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named.
+    /// No exit image is named, or the file of node classes cannot be used.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images } = self;
+        let Self { exit_image, exit_images, nodes } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder: Ladder::default() })
+        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder: Ladder::default(), node_table: nodes.table()? })
     }
 }

@@ -126,6 +126,12 @@ impl Recognised {
         self.row.as_ref().map(|row| &*row.provider)
     }
 
+    /// Whether pods of the node may be run by a kubelet: its row or its own mark says so, or nobody can look.
+    #[must_use]
+    pub fn may_be_kubelet(&self) -> bool {
+        self.class.is_kubelet() || self.why == Why::NotSeen
+    }
+
     /// Whether the platform itself ends containers with `ECI_CONTAINER_TYPE=sidecar`.
     #[must_use]
     pub fn ends_eci_sidecars(&self) -> bool {

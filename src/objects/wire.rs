@@ -47,6 +47,7 @@ struct MetaWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecWire {
+    node_name: Text,
     restart_policy: Text,
     termination_grace_period_seconds: Integer,
     containers: Objects<ContainerWire>,
@@ -66,6 +67,7 @@ struct ContainerWire {
 #[serde(rename_all = "camelCase", default)]
 struct StatusWire {
     phase: Text,
+    reason: Text,
     container_statuses: Objects<ContainerStatusWire>,
 }
 
@@ -169,7 +171,10 @@ impl PodWire {
             deleting: self.deleting,
             restart_policy: RestartPolicy::read(spec.restart_policy.value),
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
+            node: spec.node_name.value.unwrap_or_default(),
             phase: Phase::read(status.phase.value.as_deref()),
+            reason: status.reason.value.unwrap_or_default(),
+            platform_ends_eci_sidecars: false,
             containers: spec.containers.value.into_iter().map(|c| c.value.0.read(&mut statuses)).collect(),
             malformed,
         })

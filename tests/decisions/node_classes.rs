@@ -8,7 +8,7 @@ use swaplet::objects::node::{Node, NodeWire};
 use NodeClass::{Kubelet, Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
 
 fn table() -> NodeTable {
-    NodeTable::built_in().unwrap()
+    NodeTable::built_in()
 }
 
 fn own(yaml: &str) -> NodeTable {

@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A node that is taken for this class by its own label, an ordinary one, or one that cannot be looked at.
 fn taken_for(class: &str) -> Recognised {
-    let table = NodeTable::built_in().unwrap();
+    let table = NodeTable::built_in();
     match class {
         "NotSeen" => Recognised::by_name("n", &table),
         "Ordinary" => Recognised::of(&node("n", &[], &[], &[]), &table),

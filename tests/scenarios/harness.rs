@@ -14,6 +14,7 @@ use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
+use swaplet::decide::node_table::NodeTable;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
 use tokio::task::JoinHandle;
@@ -81,10 +82,15 @@ impl World {
         let metrics = Metrics::register(&mut Registry::default());
         let settings = Settings {
             namespace: None,
-            rules: Rules { exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()), ladder: Ladder::default() },
+            rules: Rules {
+                exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+                ladder: Ladder::default(),
+                node_table: NodeTable::built_in(),
+            },
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
+            state_namespace: None,
         };
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
@@ -245,10 +251,10 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods are listed, watched and patched, Events are created; nothing else is ever asked for.
+/// Pods and nodes are listed and watched, pods are patched, Events are created; nothing else is ever asked for.
 fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
