@@ -50,7 +50,7 @@ fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
     decision
 }
 
-fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
+pub(super) fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
     if pod.restart_policy == RestartPolicy::Always {
         return Some(Decision::quiet(Reason::RestartPolicyAlways));
     }
@@ -64,7 +64,7 @@ fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
 }
 
 /// Bad input: one Warning that names the field and the fix, and nothing is written.
-fn refused(pod: &Pod) -> Option<Decision> {
+pub(super) fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
     if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
         let note = format!("{field} has a type that Kubernetes does not allow; this pod is left alone");
@@ -147,6 +147,21 @@ fn mains_not_done(pod: &Pod) -> Option<Decision> {
     }
 }
 
+/// The sidecars that have not ended and are ours to end.
+pub(super) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
+    let is_unended = |container: &Container| roles::is_sidecar(pod, container) && container.end().is_none();
+    pod.containers.iter().enumerate().filter(|(_, container)| is_unended(container)).collect()
+}
+
+/// The rungs for a pod now. A swap that was made is waited for also where its node gets no other (any more).
+pub(super) fn rungs(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Rung> {
+    let mut rungs = around.ladder.rungs(around.node, &pod.restart_policy);
+    if !rungs.contains(&Rung::Swap) && swap::is_under_way(unended, memory) {
+        rungs.insert(0, Rung::Swap);
+    }
+    rungs
+}
+
 /// The mains are done and the pod is not finished.
 fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     let mut decision = climb(pod, memory, around);
@@ -156,27 +171,18 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
 
 /// The first rung that leads on says what to do about the sidecars.
 fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let is_unended = |container: &Container| roles::is_sidecar(pod, container) && container.end().is_none();
-    let unended: Vec<Unended<'_>> = pod.containers.iter().enumerate().filter(|(_, container)| is_unended(container)).collect();
+    let unended = unended(pod);
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }
-    let mut rungs = around.ladder.rungs(around.node, &pod.restart_policy);
-    if !rungs.contains(&Rung::Swap) && swap::is_under_way(&unended, memory) {
-        rungs.insert(0, Rung::Swap);
-    }
+    let rungs = rungs(pod, &unended, memory, around);
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
-        let later = &rungs[nth + 1..];
-        let step = match rung {
-            Rung::Swap => swap::step(pod, &unended, later, memory, around),
-            Rung::Finish | Rung::Recreate => Step::Next { reports: Vec::new(), again: None },
-        };
-        match step {
+        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
             Step::Here(decision) => return decision,
             Step::Next { reports, again } => {
                 refused.extend(reports);
@@ -185,6 +191,14 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
         }
     }
     exhausted(pod, refused, earliest, around)
+}
+
+/// What one rung says; `later` are those after it.
+pub(super) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
+    match rung {
+        Rung::Swap => swap::step(pod, unended, later, memory, around),
+        Rung::Finish | Rung::Recreate => Step::Next { reports: Vec::new(), again: None },
+    }
 }
 
 /// No rung leads on.
