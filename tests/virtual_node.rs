@@ -287,7 +287,8 @@ async fn a_kubelet_that_dies_during_a_swap_fails_a_never_pod() {
 /// The real controller on the mock node: the whole of it in one process and in virtual time.
 #[tokio::test(start_paused = true)]
 async fn the_controller_ends_the_job() {
-    for profile in [Profile::kubelet(), Profile::updates()] {
+    // What the second one does is not known, so only a pod that it cannot fail finds out.
+    for (profile, restart_policy) in [(Profile::kubelet(), "Never"), (Profile::updates(), "OnFailure")] {
         let cluster = node(profile);
         let settings = Settings {
             namespace: None,
@@ -309,7 +310,7 @@ async fn the_controller_ends_the_job() {
             Health::default(),
             std::future::pending(),
         ));
-        let template = json!({"spec": {"restartPolicy": "Never", "tolerations": [{"operator": "Exists"}], "containers": [
+        let template = json!({"spec": {"restartPolicy": restart_policy, "tolerations": [{"operator": "Exists"}], "containers": [
             {"name": "main", "image": "work:1", "args": ["run=2s"]},
             {"name": "side", "image": "work:1", "args": ["term=143"], "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]}]}});
         let job: Job = serde_json::from_value(json!({"metadata": {"name": "job"}, "spec": {"template": template}})).unwrap();

@@ -41,6 +41,10 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// Swap images on virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
+    /// container of it runs, it fails a pod whose work is done
+    #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
+    swap_under_never: bool,
     #[command(flatten)]
     nodes: NodeTableArgs,
 }
@@ -49,11 +53,12 @@ impl RulesArgs {
     /// # Errors
     /// No exit image is named, or the file of node classes cannot be used.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, nodes } = self;
+        let Self { exit_image, exit_images, swap_under_never, nodes } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder: Ladder::default(), node_table: nodes.table()? })
+        let ladder = Ladder { swap_under_never, ..Ladder::default() };
+        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder, node_table: nodes.table()? })
     }
 }

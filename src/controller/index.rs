@@ -16,6 +16,7 @@ use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
+use crate::decide::node_verdicts::Proved;
 use crate::decide::proof;
 use crate::decide::reason::Reason;
 use crate::decide::swap::patience;
@@ -77,6 +78,8 @@ struct Entry {
     unconfirmed: Option<Report>,
     due: Option<Duration>,
     list: u64,
+    /// What it has proved about its node: once, for an old proof is no news.
+    proved: Option<Proved>,
 }
 
 /// The rules of the installation.
@@ -152,11 +155,12 @@ impl Index {
                 entry.list = self.list;
             }
             None => {
-                let entry = Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list };
+                let entry =
+                    Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list, proved: None };
                 self.entries.insert(uid.clone(), entry);
             }
         }
-        self.look(&uid, now).1
+        self.look(&uid, now)
     }
 
     /// A pod is gone.
@@ -203,7 +207,7 @@ impl Index {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
         }
         effects
     }
@@ -212,7 +216,7 @@ impl Index {
     pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
         while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
-            let (decision, more) = self.look(&uid, now);
+            let (decision, more) = self.decide(&uid, now);
             effects.extend(more);
             if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
                 return (Some(write), effects);
@@ -241,26 +245,32 @@ impl Index {
         if *outcome == Outcome::Gone {
             self.remove(&uid);
         } else {
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
+        }
+        effects
+    }
+
+    /// Looks at a pod; if something is to be written, it waits its turn.
+    fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+        let (decision, effects) = self.decide(uid, now);
+        if let (Some(Decision { action: Some(_), .. }), Some(entry)) = (decision, self.entries.get(uid)) {
+            self.ready.push(&entry.pod.namespace, uid);
         }
         effects
     }
 
     /// Decides about a pod and does with the decision all that is not a write.
-    fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+    fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
         let Rules { exit_images, ladder, .. } = &self.rules;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
-        let proved = proof::proved(&entry.pod, &entry.memory, now);
+        let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
         let decision = decide(&entry.pod, &entry.memory, &Circumstances { exit_images, ladder, node, facts, now });
         let mut effects = entry.effects(&decision, now);
         let before = std::mem::replace(&mut entry.due, decision.again);
-        if decision.action.is_some() {
-            self.ready.push(&entry.pod.namespace, uid);
-        }
         self.reschedule(uid, before, decision.again);
         if is_over(decision.reason) {
             self.remove(uid);

@@ -11,8 +11,8 @@ use super::node_class::NodeClass;
 use crate::image::pattern::matches_glob;
 use crate::objects::node::{Marks, Node};
 
-/// The rows that come with swaplet; the file's own comment says how it is written.
-const BUILT_IN: &str = include_str!("node_classes.yaml");
+/// The rows that come with swaplet, as YAML; its own comment says how it is written.
+pub const BUILT_IN: &str = include_str!("node_classes.yaml");
 /// The fewest and most updates per second that a row can ask for. A slower provider could not be told from one that is stuck, and
 /// no API server takes more.
 const UPDATES_PER_SECOND: (f64, f64) = (0.01, 1000.0);

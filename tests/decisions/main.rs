@@ -10,8 +10,10 @@ mod event_filter;
 mod evidence;
 mod expect;
 mod node_classes;
+mod node_facts;
 mod node_verdicts;
 mod openkruise;
+mod proofs;
 mod properties;
 mod small_pods;
 
