@@ -8,6 +8,7 @@
 pub mod command;
 pub mod evidence;
 pub mod exit_images;
+pub mod headroom;
 pub mod memory;
 pub mod reason;
 pub mod roles;
