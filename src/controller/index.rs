@@ -3,6 +3,8 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod jobs;
+
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
+use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
 use crate::decide::node_class::NodeClass;
@@ -38,10 +41,10 @@ pub struct Write {
     pub report: Option<Report>,
 }
 
-/// Something to tell about a pod.
+/// Something to tell about a pod, or about its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The pod.
+    /// The object.
     pub target: Target,
     /// What.
     pub report: Report,
@@ -66,6 +69,12 @@ struct Entry {
     last: Option<Reason>,
     /// What to tell if a write turns out to have been applied whose answer was lost.
     unconfirmed: Option<Report>,
+    /// The restarts of swaps, as the watch has shown them.
+    swapped: Swapped,
+    /// The watch has shown another state, which has not been looked at.
+    fresh: bool,
+    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
+    unseen: Option<Duration>,
     due: Option<Duration>,
     list: u64,
 }
@@ -83,6 +92,8 @@ pub struct Rules {
 pub struct Index {
     rules: Rules,
     entries: HashMap<Box<str>, Entry>,
+    /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
+    headroom: Ledger,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
@@ -92,7 +103,8 @@ impl Index {
     /// An empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
+        let headroom = Ledger::default();
+        Self { rules, entries: HashMap::new(), headroom, due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
     }
 
     /// How many pods are kept.
@@ -116,12 +128,15 @@ impl Index {
     /// A list of all pods begins.
     pub fn list_starts(&mut self) {
         self.list += 1;
+        self.headroom.pod_list_starts();
     }
 
     /// The list is complete: pods that it did not name are gone.
-    pub fn list_ends(&mut self) {
+    pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
         let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
-        gone.iter().for_each(|uid| self.remove(uid));
+        gone.iter().for_each(|uid| self.forget(uid));
+        self.headroom.pod_list_ends(self.list);
+        self.look_at_woken(now)
     }
 
     /// A pod was listed, added or has changed.
@@ -133,18 +148,27 @@ impl Index {
         match self.entries.get_mut(&uid) {
             Some(entry) => {
                 entry.pod = pod;
+                entry.fresh = true;
                 entry.list = self.list;
             }
             None => {
-                let entry = Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list };
-                self.entries.insert(uid.clone(), entry);
+                self.entries.insert(uid.clone(), Entry::new(pod, self.list));
             }
         }
-        self.look(&uid, now).1
+        let mut effects = self.look(&uid, now).1;
+        effects.extend(self.look_at_woken(now));
+        effects
     }
 
     /// A pod is gone.
-    pub fn remove(&mut self, uid: &str) {
+    pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
+        self.forget(&pod.uid);
+        self.headroom.pod_gone(pod);
+        self.look_at_woken(now)
+    }
+
+    /// Nothing will be done for this pod; its restarts may still count.
+    fn forget(&mut self, uid: &str) {
         if let Some(Entry { due: Some(at), .. }) = self.entries.remove(uid) {
             self.due.remove(&(at, uid.into()));
         }
@@ -169,6 +193,7 @@ impl Index {
             }
             effects.extend(self.look(&uid, now).1);
         }
+        effects.extend(self.look_at_woken(now));
         effects
     }
 
@@ -178,6 +203,7 @@ impl Index {
         while let Some(uid) = self.ready.pop() {
             let (decision, more) = self.look(&uid, now);
             effects.extend(more);
+            effects.extend(self.look_at_woken(now));
             if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision)) {
                 return (Some(write), effects);
             }
@@ -199,9 +225,11 @@ impl Index {
         entry.memory.in_flight = false;
         let mut effects = entry.settle(write, outcome, now);
         if *outcome == Outcome::Gone {
-            self.remove(&uid);
+            let pod = entry.pod.clone();
+            effects.extend(self.remove(&pod, now));
         } else {
             effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look_at_woken(now));
         }
         effects
     }
@@ -210,16 +238,22 @@ impl Index {
     fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
         let Rules { exit_images, ladder } = &self.rules;
-        let around = Circumstances { exit_images, ladder, node: NodeClass::Kubelet, now };
-        let decision = entry.decide(&around);
-        let effects = entry.effects(&decision, now);
-        let before = std::mem::replace(&mut entry.due, decision.again);
+        entry.memory.observe(&entry.pod, exit_images, now);
+        let shown = entry.shown(exit_images);
+        self.headroom.observe(&entry.pod, entry.swapped, entry.list);
+        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node: NodeClass::Kubelet, now };
+        let decision = decide(&entry.pod, &entry.memory, &around);
+        let need = entry.need(&decision, shown, now);
+        self.headroom.need(&entry.pod, need);
+        let effects = entry.effects(&decision, &mut self.headroom, now);
+        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.wants > 0)).min();
+        let before = std::mem::replace(&mut entry.due, again);
         if decision.action.is_some() {
             self.ready.push(&entry.pod.namespace, uid);
         }
-        self.reschedule(uid, before, decision.again);
+        self.reschedule(uid, before, again);
         if is_over(decision.reason) {
-            self.remove(uid);
+            self.forget(uid);
         }
         (Some(decision), effects)
     }
@@ -240,6 +274,7 @@ impl Index {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
         entry.memory.in_flight = true;
+        self.headroom.need(&entry.pod, Need::Held);
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
 }
@@ -262,20 +297,19 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 }
 
 impl Entry {
-    fn decide(&mut self, around: &Circumstances<'_>) -> Decision {
-        self.memory.observe(&self.pod, around.exit_images, around.now);
-        decide(&self.pod, &self.memory, around)
+    fn new(pod: Pod, list: u64) -> Self {
+        let (memory, swapped) = (Memory::default(), Swapped::default());
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list }
     }
 
-    fn effects(&mut self, decision: &Decision, now: Duration) -> Vec<Effect> {
+    fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
             effects.push(Effect::Decided(decision.reason));
         }
         self.last = Some(decision.reason);
         for report in &decision.reports {
-            self.memory.said.push(report.reason);
-            effects.extend(notice(Target::of(&self.pod), Some(report.clone())));
+            effects.extend(self.tell(report, headroom));
         }
         if !self.memory.swaps.is_empty() {
             effects.extend(notice(Target::of(&self.pod), self.unconfirmed.take()));
@@ -289,6 +323,7 @@ impl Entry {
 
     /// Remembers what became of a write.
     fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        self.note_unseen(&write, outcome, now);
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),

@@ -45,13 +45,15 @@ pub struct Decision {
     pub reports: Vec<Report>,
     /// What to tell once the action is applied.
     pub done: Option<Report>,
+    /// So many swaps are to be made, now or as soon as they fit into what the Job allows.
+    pub wants: u32,
     /// When to look again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,
 }
 
 impl Decision {
     pub(super) const fn quiet(reason: Reason) -> Self {
-        Self { reason, action: None, reports: Vec::new(), done: None, again: None }
+        Self { reason, action: None, reports: Vec::new(), done: None, wants: 0, again: None }
     }
 
     pub(super) fn later(reason: Reason, again: Duration) -> Self {

@@ -19,6 +19,7 @@ use std::mem::take;
 use super::evidence::{Footprint, exit_image_shown};
 use super::exit_images::ExitImages;
 use super::memory::Memory;
+use super::reason::Reason;
 use super::roles::{self, Mains};
 use crate::objects::job::Job;
 use crate::objects::pod::{Container, Pod, RestartPolicy};
@@ -63,7 +64,6 @@ pub struct Ledger {
     accounts: BTreeMap<Box<str>, Account>,
     pods_known: bool,
     trouble: Option<Box<str>>,
-    pod_list: u64,
     job_list: u64,
     waiting: usize,
     wakes: Vec<Box<str>>,
@@ -76,8 +76,9 @@ struct Limit {
 }
 
 impl Ledger {
-    /// Takes notice of a pod as it is now, and of the swaps in it ([`Swapped::of`]).
-    pub fn observe(&mut self, pod: &Pod, swapped: Swapped) {
+    /// Takes notice of a pod as it is now, and of the swaps in it ([`Swapped::of`]); `list` is the number of the list in which, or
+    /// after which, it was seen.
+    pub fn observe(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
         let Some(job) = counted_by(pod) else { return };
         if pod.phase.is_terminal() {
             return self.change(job, |account, _| account.forget(&pod.uid));
@@ -85,7 +86,6 @@ impl Ledger {
         let Swapped { containers, coming } = swapped;
         let mains_run = roles::mains_state(pod) != Mains::Done;
         let seen = Seen { restarts: clamp(pod.restarts()), swapped: containers.into(), coming: coming.into(), mains_run };
-        let list = self.pod_list;
         self.accounts.entry(job.into()).or_default();
         self.change(job, |account, _| account.observe(&pod.uid, seen, list));
     }
@@ -106,15 +106,13 @@ impl Ledger {
 
     /// A list of all pods begins: until it is complete nothing is granted, because restarts may have been missed.
     pub fn pod_list_starts(&mut self) {
-        self.pod_list += 1;
         self.pods_known = false;
         self.change_all(Account::begin_anew);
     }
 
-    /// The list is complete: pods that it did not name are gone.
-    pub fn pod_list_ends(&mut self) {
+    /// The list of this number is complete: pods that were seen only before it are gone.
+    pub fn pod_list_ends(&mut self, list: u64) {
         self.pods_known = true;
-        let list = self.pod_list;
         let mut held = Vec::new();
         self.change_all(|account| {
             account.sweep(list);
@@ -172,6 +170,12 @@ impl Ledger {
         take(&mut self.wakes)
     }
 
+    /// Whether something is told of the pod's Job for the first time under its present limit; remembers it.
+    pub fn first_time(&mut self, pod: &Pod, reason: Reason) -> bool {
+        let account = pod.job.as_ref().and_then(|job| self.accounts.get_mut(&job.uid));
+        account.is_some_and(|account| account.first_time(reason))
+    }
+
     /// How many pods stand in line for room in their Job.
     #[must_use]
     pub const fn waiting(&self) -> usize {
@@ -186,7 +190,7 @@ impl Ledger {
     fn limit_changed(&mut self, job: &str) {
         let mut done = Vec::new();
         self.change(job, |account, _| {
-            account.begin_anew();
+            account.limit_changed();
             done.extend(account.done_pods());
         });
         self.wakes.extend(done);

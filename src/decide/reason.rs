@@ -24,6 +24,8 @@ pub enum Reason {
     WriteInFlight,
     /// A failed write is tried again later.
     WriteBackoff,
+    /// Pods of the same Job have to end first, so that the restart of a swap does not fail the Job.
+    HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
 
@@ -42,6 +44,10 @@ pub enum Reason {
     ExitImageMissing,
     /// The container's own restart policy would start an exit image for ever.
     SidecarRestartsAlways,
+    /// The restart of a swap would fail the Job, and nothing that is under way changes that.
+    NoHeadroom,
+    /// The pod's Job has not been seen, so nobody knows how many restarts it allows.
+    JobUnknown,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -76,7 +82,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -85,6 +91,7 @@ impl Reason {
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
+        Self::HeadroomWait,
         Self::SwapPending,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
@@ -93,6 +100,8 @@ impl Reason {
         Self::ExitImageInvalid,
         Self::ExitImageMissing,
         Self::SidecarRestartsAlways,
+        Self::NoHeadroom,
+        Self::JobUnknown,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -119,6 +128,7 @@ impl Reason {
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
+            Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
@@ -127,6 +137,8 @@ impl Reason {
             Self::ExitImageInvalid => "ExitImageInvalid",
             Self::ExitImageMissing => "ExitImageMissing",
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::NoHeadroom => "NoHeadroom",
+            Self::JobUnknown => "JobUnknown",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",
@@ -146,6 +158,12 @@ impl Reason {
     #[must_use]
     pub const fn is_warning(self) -> bool {
         !matches!(self, Self::SidecarSwapped | Self::SidecarEnded)
+    }
+
+    /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.
+    #[must_use]
+    pub const fn regards_job(self) -> bool {
+        matches!(self, Self::NoHeadroom | Self::JobUnknown)
     }
 }
 

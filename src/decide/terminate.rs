@@ -154,7 +154,8 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
             }
         }
     }
-    exhausted(refused, earliest, around)
+    let wants = if refused.iter().any(|report| report.reason == Reason::NoHeadroom) { swap::wanted(pod, memory, around) } else { 0 };
+    Decision { wants, ..exhausted(refused, earliest, around) }
 }
 
 /// What one rung says; `later` are those after it.

@@ -105,13 +105,13 @@ impl JobWire {
     /// Reads the Job into the form that is kept. `None` where it has no uid, or a limit that is no number from 0 on: nothing is
     /// assumed about such a Job.
     #[must_use]
-    pub fn read(self) -> Option<Job> {
+    pub fn read(&self) -> Option<Job> {
         let backoff_limit = match (self.backoff_limit.malformed, self.backoff_limit.value) {
             (true, _) => return None,
             (false, None) => DEFAULT_BACKOFF_LIMIT,
             (false, Some(limit)) => u32::try_from(limit).ok()?,
         };
-        let uid = self.metadata.uid.filter(|uid| !uid.is_empty())?.into_boxed_str();
+        let uid = self.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?.into();
         Some(Job { uid, backoff_limit })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet::decide::circumstances::Circumstances;
 use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::headroom::{Ledger, Swapped};
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
 use swaplet::decide::node_class::NodeClass;
@@ -38,6 +39,7 @@ pub struct Life {
     pub memory: Memory,
     pub rules: ExitImages,
     pub ladder: Ladder,
+    pub headroom: Ledger,
     pub node: NodeClass,
     pub now: Duration,
 }
@@ -48,7 +50,14 @@ impl Life {
     }
 
     pub fn under(rules: ExitImages) -> Self {
-        Self { memory: Memory::default(), rules, ladder: Ladder::default(), node: NodeClass::Kubelet, now: Duration::ZERO }
+        Self {
+            memory: Memory::default(),
+            rules,
+            ladder: Ladder::default(),
+            headroom: Ledger::default(),
+            node: NodeClass::Kubelet,
+            now: Duration::ZERO,
+        }
     }
 
     pub fn later(&mut self, seconds: u64) -> &mut Self {
@@ -63,7 +72,9 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
-        let around = Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, now: self.now };
+        self.headroom.observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
+        let around =
+            Circumstances { exit_images: &self.rules, ladder: &self.ladder, headroom: &self.headroom, node: self.node, now: self.now };
         let decision = decide(pod, &self.memory, &around);
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);

@@ -110,9 +110,9 @@ impl World {
         self.fault(effect, |rule| rule.verb(Verb::Patch).resource("pods").times(1))
     }
 
-    /// A rule for the next watch of a controller, or for the one that runs.
+    /// A rule for the next watch of pods of a controller, or for the one that runs.
     pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
-        self.fault(effect, |rule| rule.verb(Verb::Watch).times(1))
+        self.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods").times(1))
     }
 
     pub fn end_fault(&self, rule: RuleId) {
@@ -209,6 +209,11 @@ impl World {
         self.requests().iter().filter(|request| request.verb == verb).count()
     }
 
+    /// How often controllers listed pods.
+    pub fn lists(&self) -> usize {
+        self.requests().iter().filter(|request| request.verb == Verb::List && request.resource == "pods").count()
+    }
+
     /// How many patches of a pod arrived from controllers, refused ones included.
     pub fn patches(&self, name: &str) -> usize {
         self.requests().iter().filter(|request| request.verb == Verb::Patch && request.name == name).count()
@@ -245,10 +250,10 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods are listed, watched and patched, Events are created; nothing else is ever asked for.
+/// Pods are listed, watched and patched, Jobs listed and watched, Events created; nothing else is ever asked for.
 fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "jobs", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
         _ => panic!("nobody may ask for this: {request:?}"),
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Headroom, Need, Shortage};
+use crate::decide::reason::Reason;
 use crate::decide::roles;
 use crate::objects::pod::Pod;
 
@@ -58,6 +59,8 @@ pub(super) struct Account {
     blocked: Option<Box<str>>,
     /// Whether containers restarted by themselves after swaps were granted, so that not even these fit.
     overdrawn: bool,
+    /// What was told of the Job under this limit.
+    said: BTreeSet<Reason>,
 }
 
 /// Sums over all pods.
@@ -159,6 +162,17 @@ impl Account {
         gone.iter().for_each(|uid| self.forget(uid));
     }
 
+    /// Whether this is told for the first time.
+    pub(super) fn first_time(&mut self, reason: Reason) -> bool {
+        self.said.insert(reason)
+    }
+
+    /// The limit is another: what was told is no longer true.
+    pub(super) fn limit_changed(&mut self) {
+        self.said.clear();
+        self.begin_anew();
+    }
+
     /// What was answered until now counts no more, but for what may be written already.
     pub(super) fn begin_anew(&mut self) {
         self.revoke();
@@ -187,8 +201,9 @@ impl Account {
             (Need::Nothing, _) => Claim::None,
             (Need::Held, Claim::Granted(_, swaps)) => Claim::Held(swaps),
             (Need::Held, claim) => claim,
-            (Need::Swaps(swaps), Claim::Granted(_, granted)) if i64::from(swaps) <= granted => Claim::Granted(turn, swaps.into()),
-            (Need::Swaps(swaps), Claim::Held(held)) if i64::from(swaps) <= held => Claim::Held(held),
+            (Need::Swaps(swaps), Claim::Granted(_, granted) | Claim::Held(granted)) if i64::from(swaps) <= granted => {
+                Claim::Granted(turn, swaps.into())
+            }
             (Need::Swaps(swaps), _) if fits_ever(swaps.into()) => Claim::Waiting(turn, swaps.into()),
             (Need::Swaps(_), _) => Claim::None,
         });
