@@ -27,7 +27,7 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 --exit-images 'registry.example/exit/*'
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
-list, watch and patch pods, and to create events.events.k8s.io.";
+list, watch and patch pods, to list and watch jobs.batch, and to create events.events.k8s.io.";
 
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]

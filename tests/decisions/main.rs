@@ -9,6 +9,7 @@ mod builder;
 mod event_filter;
 mod evidence;
 mod expect;
+mod headroom;
 mod headroom_model;
 mod openkruise;
 mod properties;

@@ -63,6 +63,8 @@ fn key() -> impl Strategy<Value = String> {
         "status",
         "phase",
         "containerStatuses",
+        "initContainerStatuses",
+        "ownerReferences",
         "state",
         "lastState",
         "terminated",

@@ -70,8 +70,10 @@ struct Totals {
     restarts: i64,
     /// Swaps that are granted, written, or done in a pod that has not ended.
     under_way: i64,
-    /// Pods whose mains are not done: their containers may be restarted at any moment.
+    /// Pods whose mains are not done.
     mains_run: i64,
+    /// Pods in which no swap is granted or made; those whose mains are not done among them.
+    idle: i64,
 }
 
 impl Turn {
@@ -93,10 +95,12 @@ impl Claim {
 impl Totals {
     fn of(entry: &Entry) -> Self {
         let Entry { seen, claim, .. } = entry;
+        let under_way = seen.swapped + claim.granted();
         Self {
             restarts: seen.restarts + seen.coming + claim.granted(),
-            under_way: seen.swapped + claim.granted(),
+            under_way,
             mains_run: i64::from(seen.mains_run),
+            idle: i64::from(under_way == 0),
         }
     }
 
@@ -104,22 +108,34 @@ impl Totals {
         self.restarts += other.restarts;
         self.under_way += other.under_way;
         self.mains_run += other.mains_run;
+        self.idle += other.idle;
     }
 
     fn subtract(&mut self, other: Self) {
-        self.add(Self { restarts: -other.restarts, under_way: -other.under_way, mains_run: -other.mains_run });
+        let Self { restarts, under_way, mains_run, idle } = other;
+        self.add(Self { restarts: -restarts, under_way: -under_way, mains_run: -mains_run, idle: -idle });
     }
 
     fn room(&self, limit: u32) -> i64 {
         allowed(limit) - self.restarts
     }
 
-    /// While mains run, their containers may fail and be restarted at any moment, which must not fail the Job either: as long as
-    /// one swap is under way, all of them together leave half of the room to such restarts.
+    /// Whether so many swaps of a pod that is idle may be granted. The first swap may take what there is; those beside it leave a
+    /// rest.
     fn admits(&self, swaps: i64, limit: u32) -> bool {
         let room = self.room(limit);
-        let half = (room + self.under_way + 1) / 2;
-        swaps <= room && (self.under_way == 0 || self.mains_run == 0 || self.under_way + swaps <= half)
+        let all = room + self.under_way;
+        swaps <= room && (self.under_way == 0 || self.under_way + swaps <= all - self.rest(all))
+    }
+
+    /// Containers may fail at any moment and be restarted, and together with swaps at that moment this must not fail the Job
+    /// either. So half of the room is left to mains as long as any runs, and one restart to the sidecars of pods that wait.
+    const fn rest(&self, all: i64) -> i64 {
+        match (self.mains_run, self.idle) {
+            (1.., _) => all / 2,
+            (_, 2..) => 1,
+            _ => 0,
+        }
     }
 }
 
@@ -255,14 +271,15 @@ impl Account {
         match &entry.claim {
             _ if !pods_known => Headroom::PodsUnknown,
             Claim::Granted(_, granted) | Claim::Held(granted) if swaps <= *granted && self.totals.room(limit) >= 0 => Headroom::Fits,
-            claim => self.answer_in_line(turn, claim.granted(), swaps, limit),
+            _ => self.answer_in_line(turn, entry, swaps, limit),
         }
     }
 
     /// As [`settle`](Self::settle) would do with this pod in line, and without what it was granted.
-    fn answer_in_line(&self, turn: &Turn, granted: i64, swaps: i64, limit: u32) -> Headroom {
+    fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
         let mut totals = self.totals;
-        totals.subtract(Totals { restarts: granted, under_way: granted, mains_run: 0 });
+        totals.subtract(Totals::of(entry));
+        totals.add(Totals::of(&Entry { claim: Claim::None, ..*entry }));
         let is_first = self.line.first().is_none_or(|first| turn <= first);
         let alone = totals.under_way == 0;
         let shortage = Shortage { limit, restarts: totals.restarts, under_way: totals.under_way, swaps };
