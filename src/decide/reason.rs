@@ -26,6 +26,8 @@ pub enum Reason {
     WriteInFlight,
     /// A failed write is tried again later.
     WriteBackoff,
+    /// Pods of the same Job have to end first, so that the restart of a swap does not fail the Job.
+    HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
     /// An exit image that a sidecar needs is being pushed.
@@ -54,6 +56,10 @@ pub enum Reason {
     NeedsImage,
     /// No exit image would end the container.
     NotSwappable,
+    /// The restart of a swap would fail the Job, and nothing that is under way changes that.
+    NoHeadroom,
+    /// The pod's Job has not been seen, so nobody knows how many restarts it allows.
+    JobUnknown,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -90,7 +96,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 38] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -100,6 +106,7 @@ impl Reason {
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
+        Self::HeadroomWait,
         Self::SwapPending,
         Self::ExitImageAwaited,
         Self::NodeNotSeen,
@@ -113,6 +120,8 @@ impl Reason {
         Self::SidecarRestartsAlways,
         Self::NeedsImage,
         Self::NotSwappable,
+        Self::NoHeadroom,
+        Self::JobUnknown,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -141,6 +150,7 @@ impl Reason {
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
+            Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
             Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
@@ -154,6 +164,8 @@ impl Reason {
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
             Self::NeedsImage => "NeedsImage",
             Self::NotSwappable => "NotSwappable",
+            Self::NoHeadroom => "NoHeadroom",
+            Self::JobUnknown => "JobUnknown",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",
@@ -174,6 +186,12 @@ impl Reason {
     #[must_use]
     pub const fn is_warning(self) -> bool {
         !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::SidecarEnded)
+    }
+
+    /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.
+    #[must_use]
+    pub const fn regards_job(self) -> bool {
+        matches!(self, Self::NoHeadroom | Self::JobUnknown)
     }
 }
 

@@ -9,6 +9,8 @@ mod builder;
 mod event_filter;
 mod evidence;
 mod expect;
+mod headroom;
+mod headroom_model;
 mod node_classes;
 mod node_facts;
 mod node_verdicts;
