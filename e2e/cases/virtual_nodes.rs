@@ -131,7 +131,7 @@ async fn a_job_on_a_node_that_updates() {
 async fn inert(case: &str, status: &str) {
     let world = World::new(case).await;
     let node = VirtualNode::start(&world, &["--profile", "inert", "--status", status]).await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
     for policy in ["Never", "OnFailure"] {
         world.create_pod(pod(&policy.to_lowercase(), placed(&world, &node, policy, "term=143"))).await;
     }
@@ -183,7 +183,7 @@ async fn a_node_that_rejects_updates_breaks_a_never_pod() {
 async fn rejects_on_failure(case: &str, status: &str) {
     let world = World::new(case).await;
     let node = VirtualNode::start(&world, &["--profile", "rejects", "--status", status]).await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
     world.create_pod(pod("onfailure", placed(&world, &node, "OnFailure", "term=143"))).await;
     world.pod_is("onfailure", "pending", |pod| phase_of(pod) == "Pending" && pod_reason(pod) == "ProviderFailed").await;
     if status == "poll" {

@@ -65,7 +65,7 @@ pub enum Effect {
     Notice(Notice),
     /// A decision about a pod, where it differs from the one before.
     Decided(Reason),
-    /// A swap was applied so long after the mains were seen done.
+    /// A write was applied so long after the mains were seen done.
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
@@ -346,6 +346,9 @@ impl Index {
         }
         entry.memory.in_flight = true;
         self.headroom.need(&entry.pod, Need::Held);
+        if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
+            record.begun(now);
+        }
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
 }
@@ -360,6 +363,7 @@ const fn is_over(reason: Reason) -> bool {
             | Reason::NoSidecar
             | Reason::SidecarEnded
             | Reason::PodFailedAfterSwap
+            | Reason::PodFailedAfterFinish
     )
 }
 
@@ -382,11 +386,12 @@ impl Entry {
         for report in &decision.reports {
             effects.extend(self.tell(report, headroom));
         }
-        if !self.memory.swaps.is_empty() {
+        let first_write = self.memory.first_write();
+        if first_write.is_some() {
             effects.extend(notice(Target::of(&self.pod), self.unconfirmed.take()));
         }
-        let first_swap = self.memory.swaps.iter().map(|record| record.at).min();
-        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap, Some(at)) = (decision.reason, first_swap) {
+        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
+        {
             effects.push(Effect::Ended(now.saturating_sub(at)));
         }
         effects
@@ -395,6 +400,9 @@ impl Entry {
     /// Remembers what became of a write.
     fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
         self.note_unseen(&write, outcome, now);
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+            self.memory.finish.iter_mut().for_each(|record| record.not_written());
+        }
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
@@ -418,16 +426,26 @@ impl Entry {
         self.memory.failures = 0;
         self.memory.not_before = None;
         self.unconfirmed = None;
-        let Action::Swap(swaps) = &write.action;
+        // The event of our own write may come later; until then this is what we know to be stored.
+        match &write.action {
+            Action::Swap(swaps) => self.swapped(swaps, stored, now),
+            Action::Finish(finish) => {
+                self.pod.phase = finish.phase;
+                self.memory.finish.iter_mut().for_each(|record| record.written(now));
+            }
+        }
+        let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
+        let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
+        waited.into_iter().chain(notice(write.target, write.report)).collect()
+    }
+
+    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, image, now);
-                // The event of our own write may come later; until then this is what we know to be stored.
                 container.image.clone_from(image);
             }
         }
-        let waited = self.memory.mains_done_at.map(|done| Effect::Swapped(now.saturating_sub(done)));
-        waited.into_iter().chain(notice(write.target, write.report)).collect()
     }
 
     fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
@@ -442,6 +460,7 @@ impl Entry {
 fn attempt(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
+        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
     }
 }
 

@@ -26,6 +26,11 @@ pub struct Circumstances<'a> {
 }
 
 impl Circumstances<'_> {
+    /// Whether a kubelet runs the pods of the node, or may.
+    pub(super) fn may_be_kubelet(&self) -> bool {
+        self.node.is_kubelet() || self.facts.may_be_kubelet
+    }
+
     /// Whether the node of this pod may get swaps.
     pub(super) fn may_swap(&self, pod: &Pod) -> bool {
         self.ladder.rungs(self.node, &pod.restart_policy).contains(&Rung::Swap)

@@ -30,6 +30,10 @@ pub enum Reason {
     HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// The phase is written once the pod has not changed for a while.
+    FinishWaits,
+    /// The phase is written; the node has not shown the end of all containers yet.
+    FinishPending,
     /// An exit image that a sidecar needs is being pushed.
     ExitImageAwaited,
     /// The pod's node has not been seen yet, so its class is not known.
@@ -77,13 +81,23 @@ pub enum Reason {
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
+    // The phase cannot be written, or does not stay: a Warning.
+    /// The pod keeps changing.
+    FinishNotQuiet,
+    /// Somebody keeps taking the phase back.
+    FinishUndone,
+
     // What was done.
     /// The images of sidecars were swapped.
     SidecarSwapped,
+    /// The phase was written.
+    PhaseWritten,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap,
+    /// The same, where the phase was written.
+    PodFailedAfterFinish,
 
     // What became of a write.
     /// The pod had changed since it was read; nothing was written.
@@ -96,7 +110,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 44] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -108,6 +122,8 @@ impl Reason {
         Self::WriteBackoff,
         Self::HeadroomWait,
         Self::SwapPending,
+        Self::FinishWaits,
+        Self::FinishPending,
         Self::ExitImageAwaited,
         Self::NodeNotSeen,
         Self::NodeProbed,
@@ -129,9 +145,13 @@ impl Reason {
         Self::SwapWithoutEffect,
         Self::SwapRejected,
         Self::SwapUndone,
+        Self::FinishNotQuiet,
+        Self::FinishUndone,
         Self::SidecarSwapped,
+        Self::PhaseWritten,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
+        Self::PodFailedAfterFinish,
         Self::WriteConflict,
         Self::WriteDenied,
         Self::WriteFailed,
@@ -152,6 +172,8 @@ impl Reason {
             Self::WriteBackoff => "WriteBackoff",
             Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
+            Self::FinishWaits => "FinishWaits",
+            Self::FinishPending => "FinishPending",
             Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
             Self::NodeProbed => "NodeProbed",
@@ -173,9 +195,13 @@ impl Reason {
             Self::SwapWithoutEffect => "SwapWithoutEffect",
             Self::SwapRejected => "SwapRejected",
             Self::SwapUndone => "SwapUndone",
+            Self::FinishNotQuiet => "FinishNotQuiet",
+            Self::FinishUndone => "FinishUndone",
             Self::SidecarSwapped => "SidecarSwapped",
+            Self::PhaseWritten => "PhaseWritten",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
+            Self::PodFailedAfterFinish => "PodFailedAfterFinish",
             Self::WriteConflict => "WriteConflict",
             Self::WriteDenied => "WriteDenied",
             Self::WriteFailed => "WriteFailed",
@@ -185,7 +211,7 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::SidecarEnded)
+        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::PhaseWritten | Self::SidecarEnded)
     }
 
     /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.

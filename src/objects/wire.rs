@@ -205,6 +205,7 @@ impl PodWire {
             namespace: boxed(self.metadata.namespace)?,
             name: boxed(self.metadata.name)?,
             uid: boxed(self.metadata.uid)?,
+            version: boxed(self.metadata.resource_version).unwrap_or_default(),
             deleting: self.deleting,
             job: self.job,
             restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),

@@ -146,6 +146,7 @@ impl State {
             node: "node".into(),
             reason: Box::default(),
             platform_ends_eci_sidecars: false,
+            version: Box::default(),
         }
     }
 }

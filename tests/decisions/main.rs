@@ -9,6 +9,7 @@ mod builder;
 mod event_filter;
 mod evidence;
 mod expect;
+mod finish;
 mod headroom;
 mod headroom_model;
 mod node_classes;

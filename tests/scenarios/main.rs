@@ -8,6 +8,7 @@
 mod answers;
 mod crowds;
 mod edits;
+mod finish;
 mod harness;
 mod headroom;
 mod line;

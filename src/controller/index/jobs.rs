@@ -68,7 +68,7 @@ impl Entry {
 
     /// A write has come back that the watch may not have shown. One that was refused says nothing about those before it.
     pub(super) fn note_unseen(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
-        let Action::Swap(swaps) = &write.action;
+        let Action::Swap(swaps) = &write.action else { return };
         let shows = |swap: &Swap| self.pod.containers.get(swap.index).is_some_and(|container| container.image != swap.from);
         let until = match outcome {
             Outcome::Applied(_) => Duration::MAX,
