@@ -17,6 +17,7 @@ mod commands;
 mod controller;
 mod crash;
 mod finish;
+mod headroom;
 mod images;
 mod mock_node;
 mod pods;

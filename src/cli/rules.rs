@@ -1,14 +1,36 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
+use crate::decide::node_table::NodeTable;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
+
+/// How nodes are recognised.
+#[derive(Debug, Args)]
+pub struct NodeTableArgs {
+    /// Rows that tell the class of nodes, tried before those that come with swaplet (see `swaplet nodes --help`)
+    #[arg(long, value_name = "FILE", env = "SWAPLET_NODE_CLASSES")]
+    node_classes: Option<PathBuf>,
+}
+
+impl NodeTableArgs {
+    /// # Errors
+    /// The file cannot be read or used; says which row and field, and the fix.
+    pub fn table(&self) -> anyhow::Result<NodeTable> {
+        let built_in = NodeTable::built_in();
+        let Some(file) = &self.node_classes else { return Ok(built_in) };
+        let read = || anyhow::Ok(NodeTable::read(&std::fs::read_to_string(file)?)?.before(&built_in));
+        read().with_context(|| format!("--node-classes {}", file.display()))
+    }
+}
 
 /// Which exit images there are, and what is allowed.
 #[derive(Debug, Args)]
@@ -23,6 +45,12 @@ pub struct RulesArgs {
     /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
     #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
     exit_image_paths: Vec<String>,
+    /// Swap images on virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
+    /// container of it runs, it fails a pod whose work is done
+    #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
+    swap_under_never: bool,
+    #[command(flatten)]
+    nodes: NodeTableArgs,
     /// Whether the phase of a pod may be written where swapping images does not end it; needs patch of pods/status
     #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
     finish: FinishArg,
@@ -51,9 +79,9 @@ enum PreferArg {
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named, a path cannot be in one, or what is preferred is not allowed.
+    /// No exit image is named, a path cannot be in one, the file of node classes cannot be used, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, exit_image_paths, finish, prefer } = self;
+        let Self { exit_image, exit_images, exit_image_paths, swap_under_never, nodes, finish, prefer } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
@@ -62,9 +90,11 @@ impl RulesArgs {
             finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
             "--prefer=finish and --finish=never exclude each other: drop one of them"
         );
-        let ladder = Ladder { prefer: prefer.map(PreferArg::rung), finish: finish == FinishArg::Allowed, ..Ladder::default() };
+        let prefer = prefer.map(PreferArg::rung);
+        let ladder = Ladder { prefer, finish: finish == FinishArg::Allowed, swap_under_never, ..Ladder::default() };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images).with_default_paths(paths), ladder })
+        let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
+        Ok(Rules { exit_images, ladder, node_table: nodes.table()? })
     }
 }
 

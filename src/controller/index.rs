@@ -3,18 +3,26 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod jobs;
+
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::budgets::Budgets;
+use super::nodes::{Learned, Nodes};
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
+use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
-use crate::decide::node_class::NodeClass;
+use crate::decide::node_table::NodeTable;
+use crate::decide::node_verdicts::Proved;
+use crate::decide::proof;
 use crate::decide::reason::Reason;
+use crate::decide::swap::patience;
 use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
 
@@ -27,6 +35,9 @@ const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest wait after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
+/// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
+const PROBE_MARGIN: Duration = Duration::from_secs(30);
+
 /// A write to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
@@ -38,10 +49,10 @@ pub struct Write {
     pub report: Option<Report>,
 }
 
-/// Something to tell about a pod.
+/// Something to tell about a pod, or about its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The pod.
+    /// The object.
     pub target: Target,
     /// What.
     pub report: Report,
@@ -58,6 +69,8 @@ pub enum Effect {
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
+    /// A pod has proved how its node treats swaps.
+    Learned(Learned),
 }
 
 struct Entry {
@@ -66,8 +79,16 @@ struct Entry {
     last: Option<Reason>,
     /// What to tell if a write turns out to have been applied whose answer was lost.
     unconfirmed: Option<Report>,
+    /// The restarts of swaps, as the watch has shown them.
+    swapped: Swapped,
+    /// The watch has shown another state, which has not been looked at.
+    fresh: bool,
+    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
+    unseen: Option<Duration>,
     due: Option<Duration>,
     list: u64,
+    /// What it has proved about its node: once, for an old proof is no news.
+    proved: Option<Proved>,
 }
 
 /// The rules of the installation.
@@ -77,12 +98,19 @@ pub struct Rules {
     pub exit_images: ExitImages,
     /// The ways to end a sidecar that the administrator allows.
     pub ladder: Ladder,
+    /// How nodes are recognised.
+    pub node_table: NodeTable,
 }
 
 /// The pods, and which of them want a write or another look.
 pub struct Index {
     rules: Rules,
+    /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
+    pub nodes: Nodes,
+    budgets: Budgets,
     entries: HashMap<Box<str>, Entry>,
+    /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
+    headroom: Ledger,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
@@ -92,7 +120,9 @@ impl Index {
     /// An empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
+        let nodes = Nodes::new(rules.node_table.clone());
+        let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
+        Self { rules, nodes, budgets: Budgets::default(), entries, headroom: Ledger::default(), due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -110,18 +140,21 @@ impl Index {
     /// How many pods wait for a write.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.budgets.waiting()
     }
 
     /// A list of all pods begins.
     pub fn list_starts(&mut self) {
         self.list += 1;
+        self.headroom.pod_list_starts();
     }
 
     /// The list is complete: pods that it did not name are gone.
-    pub fn list_ends(&mut self) {
+    pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
         let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
-        gone.iter().for_each(|uid| self.remove(uid));
+        gone.iter().for_each(|uid| self.forget(uid));
+        self.headroom.pod_list_ends(self.list);
+        self.look_at_woken(now)
     }
 
     /// A pod was listed, added or has changed.
@@ -133,20 +166,43 @@ impl Index {
         match self.entries.get_mut(&uid) {
             Some(entry) => {
                 entry.pod = pod;
+                entry.fresh = true;
                 entry.list = self.list;
             }
             None => {
-                let entry = Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list };
-                self.entries.insert(uid.clone(), entry);
+                self.entries.insert(uid.clone(), Entry::new(pod, self.list));
             }
         }
-        self.look(&uid, now).1
+        let mut effects = self.look(&uid, now);
+        effects.extend(self.look_at_woken(now));
+        effects
     }
 
     /// A pod is gone.
-    pub fn remove(&mut self, uid: &str) {
-        if let Some(Entry { due: Some(at), .. }) = self.entries.remove(uid) {
+    pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
+        self.forget(&pod.uid);
+        self.headroom.pod_gone(pod);
+        self.look_at_woken(now)
+    }
+
+    /// Nothing will be done for this pod; its restarts may still count.
+    fn forget(&mut self, uid: &str) {
+        let Some(entry) = self.entries.remove(uid) else { return };
+        if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
+        }
+        if self.nodes.probe_ends(&entry.pod) {
+            self.look_soon(|pod| pod.node == entry.pod.node);
+        }
+    }
+
+    /// These pods are looked at when the index is next woken: something around them has changed.
+    pub fn look_soon(&mut self, concerned: impl Fn(&Pod) -> bool) {
+        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(&entry.pod)) {
+            if let Some(at) = entry.due.replace(Duration::ZERO) {
+                self.due.remove(&(at, uid.clone()));
+            }
+            self.due.insert((Duration::ZERO, uid.clone()));
         }
     }
 
@@ -154,6 +210,12 @@ impl Index {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// When a provider that is asked too often may be asked again, if a pod waits for that.
+    #[must_use]
+    pub fn next_budget(&self) -> Option<Duration> {
+        self.budgets.next()
     }
 
     /// Looks at the pods whose time has come.
@@ -167,17 +229,19 @@ impl Index {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
         }
+        effects.extend(self.look_at_woken(now));
         effects
     }
 
     /// The next write, decided from the latest state of the pod whose turn it is.
     pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
-        while let Some(uid) = self.ready.pop() {
-            let (decision, more) = self.look(&uid, now);
+        while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
+            let (decision, more) = self.decide(&uid, now);
             effects.extend(more);
+            effects.extend(self.look_at_woken(now));
             if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
                 return (Some(write), effects);
             }
@@ -198,29 +262,52 @@ impl Index {
         };
         entry.memory.in_flight = false;
         let mut effects = entry.settle(write, outcome, now);
-        if *outcome == Outcome::Gone {
-            self.remove(&uid);
+        let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
+            let node = entry.pod.node.clone();
+            self.look_soon(|pod| pod.node == node);
+        }
+        if let Some(pod) = gone {
+            effects.extend(self.remove(&pod, now));
         } else {
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
+            effects.extend(self.look_at_woken(now));
+        }
+        effects
+    }
+
+    /// Looks at a pod; if something is to be written, it waits its turn.
+    fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+        let (decision, effects) = self.decide(uid, now);
+        if let (Some(Decision { action: Some(_), .. }), Some(entry)) = (decision, self.entries.get(uid)) {
+            self.ready.push(&entry.pod.namespace, uid);
         }
         effects
     }
 
     /// Decides about a pod and does with the decision all that is not a write.
-    fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+    fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let Rules { exit_images, ladder } = &self.rules;
-        let around = Circumstances { exit_images, ladder, node: NodeClass::Kubelet, now };
-        let decision = entry.decide(&around);
-        let effects = entry.effects(&decision, now);
-        let before = std::mem::replace(&mut entry.due, decision.again);
-        if decision.action.is_some() {
-            self.ready.push(&entry.pod.namespace, uid);
-        }
-        self.reschedule(uid, before, decision.again);
+        let Rules { exit_images, ladder, .. } = &self.rules;
+        entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
+        entry.memory.observe(&entry.pod, exit_images, now);
+        let shown = entry.shown(exit_images);
+        self.headroom.observe(&entry.pod, entry.swapped, entry.list);
+        let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
+        let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
+        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, now };
+        let decision = decide(&entry.pod, &entry.memory, &around);
+        let need = entry.need(&decision, shown, now);
+        self.headroom.need(&entry.pod, need);
+        let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
+        let before = std::mem::replace(&mut entry.due, again);
+        self.reschedule(uid, before, again);
         if is_over(decision.reason) {
-            self.remove(uid);
+            self.forget(uid);
         }
+        effects.extend(learned.map(|learned| self.learned(learned, uid)));
         (Some(decision), effects)
     }
 
@@ -236,10 +323,29 @@ impl Index {
         }
     }
 
+    /// The other pods of the node are looked at again.
+    fn learned(&mut self, learned: Learned, by: &str) -> Effect {
+        if let Some(entry) = self.entries.get(by) {
+            self.nodes.probe_ends(&entry.pod);
+        }
+        self.look_soon(|pod| pod.node == learned.node && &*pod.uid != by);
+        Effect::Learned(learned)
+    }
+
     fn begin(&mut self, uid: &str, decision: Decision, now: Duration) -> Option<Write> {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
+        if matches!(action, Action::Swap(_)) {
+            let pod = &entry.pod;
+            if let Some((provider, rate)) = self.nodes.budget(pod)
+                && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
+            {
+                return None;
+            }
+            self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
+        }
         entry.memory.in_flight = true;
+        self.headroom.need(&entry.pod, Need::Held);
         if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
             record.begun(now);
         }
@@ -266,20 +372,19 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 }
 
 impl Entry {
-    fn decide(&mut self, around: &Circumstances<'_>) -> Decision {
-        self.memory.observe(&self.pod, around.exit_images, around.now);
-        decide(&self.pod, &self.memory, around)
+    fn new(pod: Pod, list: u64) -> Self {
+        let (memory, swapped) = (Memory::default(), Swapped::default());
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list, proved: None }
     }
 
-    fn effects(&mut self, decision: &Decision, now: Duration) -> Vec<Effect> {
+    fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
             effects.push(Effect::Decided(decision.reason));
         }
         self.last = Some(decision.reason);
         for report in &decision.reports {
-            self.memory.said.push(report.reason);
-            effects.extend(notice(Target::of(&self.pod), Some(report.clone())));
+            effects.extend(self.tell(report, headroom));
         }
         let first_write = self.memory.first_write();
         if first_write.is_some() {
@@ -294,6 +399,7 @@ impl Entry {
 
     /// Remembers what became of a write.
     fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        self.note_unseen(&write, outcome, now);
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
             self.memory.finish.iter_mut().for_each(|record| record.not_written());
         }

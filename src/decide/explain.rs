@@ -44,7 +44,7 @@ pub struct Explanation {
 pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Explanation {
     let mut findings = vec![scope(pod)];
     if out_of_scope(pod, memory, around).is_none() {
-        findings.extend(pod.containers.iter().map(container));
+        findings.extend(pod.containers.iter().map(|each| container(pod, each)));
         if refused(pod).is_none() {
             findings.push(mains(pod));
             if roles::mains_state(pod) == Mains::Done {
@@ -71,8 +71,12 @@ fn policy(policy: &RestartPolicy) -> String {
     }
 }
 
-fn container(container: &Container) -> Finding {
-    let role = if container.mark.is_sidecar() { "sidecar" } else { "main" };
+fn container(pod: &Pod, container: &Container) -> Finding {
+    let role = match container.mark.is_sidecar() {
+        _ if roles::is_left_to_platform(pod, container) => "left to the platform under the node",
+        true => "sidecar",
+        false => "main",
+    };
     let own = container.restart_policy.as_ref().map(|own| format!(", its own restartPolicy {}", policy(own))).unwrap_or_default();
     finding(format!("container {}", container.name), format!("{role}{own}; image {}; {}", container.image, state(container)), ROLES)
 }
@@ -99,8 +103,11 @@ fn mains(pod: &Pod) -> Finding {
 }
 
 fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding> {
+    if around.facts.unseen_until.is_some() {
+        return vec![finding("node", format!("{} has not been seen yet", pod.node), NODE)];
+    }
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
-    let (unended, rungs) = turn(pod, around);
+    let (unended, rungs) = turn(pod, memory, around);
     if rungs.contains(&Rung::Swap) {
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
     }

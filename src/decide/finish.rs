@@ -152,7 +152,7 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: 
         let note = format!("the phase was written {WRITES} times and taken back each time: find who writes this pod's status");
         return Step::Next { reports: vec![Report { reason: Reason::FinishUndone, note }], again: None };
     }
-    let kubelet = around.node.is_kubelet();
+    let kubelet = around.may_be_kubelet();
     let due = record.due(kubelet);
     if due > around.now {
         return Step::Here(wait(record, due, around.now));
@@ -210,7 +210,7 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
 /// What is to be done for a pod whose phase this rung has written: nothing, but a kubelet may still take it back. `None` once there is
 /// nothing left to see.
 pub(super) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
-    let record = memory.finish.as_deref().filter(|_| around.node.is_kubelet())?;
+    let record = memory.finish.as_deref().filter(|_| around.may_be_kubelet())?;
     let written_at = record.written_at?;
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let until = if pod.containers.iter().all(|container| container.end().is_some()) {
@@ -232,7 +232,7 @@ pub(super) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -
         );
         return Some(Decision::tell(Reason::PodFailedAfterFinish, note));
     }
-    let note = if around.node.is_kubelet() {
+    let note = if around.may_be_kubelet() {
         format!("the pod is {phase}: {ends}")
     } else {
         format!("the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted")

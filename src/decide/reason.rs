@@ -16,6 +16,8 @@ pub enum Reason {
     NoSidecar,
     /// Every sidecar has ended.
     SidecarsEnded,
+    /// The platform under the node ends the sidecars by itself.
+    LeftToPlatform,
 
     // Something has to happen first.
     /// A main container is not done.
@@ -24,6 +26,8 @@ pub enum Reason {
     WriteInFlight,
     /// A failed write is tried again later.
     WriteBackoff,
+    /// Pods of the same Job have to end first, so that the restart of a swap does not fail the Job.
+    HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
     /// The phase is written once the pod has not changed for a while.
@@ -32,6 +36,10 @@ pub enum Reason {
     FinishPending,
     /// An exit image that a sidecar needs is being pushed.
     ExitImageAwaited,
+    /// The pod's node has not been seen yet, so its class is not known.
+    NodeNotSeen,
+    /// Another pod finds out what the node does with a swap.
+    NodeProbed,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -52,6 +60,10 @@ pub enum Reason {
     NeedsImage,
     /// No exit image would end the container.
     NotSwappable,
+    /// The restart of a swap would fail the Job, and nothing that is under way changes that.
+    NoHeadroom,
+    /// The pod's Job has not been seen, so nobody knows how many restarts it allows.
+    JobUnknown,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -64,6 +76,8 @@ pub enum Reason {
     ExitImageRuns,
     /// The node has not reacted to the swap.
     SwapWithoutEffect,
+    /// The provider of the node has failed on the swap.
+    SwapRejected,
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
@@ -96,19 +110,23 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 44] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
         Self::NoSidecar,
         Self::SidecarsEnded,
+        Self::LeftToPlatform,
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
+        Self::HeadroomWait,
         Self::SwapPending,
         Self::FinishWaits,
         Self::FinishPending,
         Self::ExitImageAwaited,
+        Self::NodeNotSeen,
+        Self::NodeProbed,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -118,11 +136,14 @@ impl Reason {
         Self::SidecarRestartsAlways,
         Self::NeedsImage,
         Self::NotSwappable,
+        Self::NoHeadroom,
+        Self::JobUnknown,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
         Self::ExitImageRuns,
         Self::SwapWithoutEffect,
+        Self::SwapRejected,
         Self::SwapUndone,
         Self::FinishNotQuiet,
         Self::FinishUndone,
@@ -145,13 +166,17 @@ impl Reason {
             Self::RestartPolicyAlways => "RestartPolicyAlways",
             Self::NoSidecar => "NoSidecar",
             Self::SidecarsEnded => "SidecarsEnded",
+            Self::LeftToPlatform => "LeftToPlatform",
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
+            Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
             Self::FinishWaits => "FinishWaits",
             Self::FinishPending => "FinishPending",
             Self::ExitImageAwaited => "ExitImageAwaited",
+            Self::NodeNotSeen => "NodeNotSeen",
+            Self::NodeProbed => "NodeProbed",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -161,11 +186,14 @@ impl Reason {
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
             Self::NeedsImage => "NeedsImage",
             Self::NotSwappable => "NotSwappable",
+            Self::NoHeadroom => "NoHeadroom",
+            Self::JobUnknown => "JobUnknown",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",
             Self::ExitImageRuns => "ExitImageRuns",
             Self::SwapWithoutEffect => "SwapWithoutEffect",
+            Self::SwapRejected => "SwapRejected",
             Self::SwapUndone => "SwapUndone",
             Self::FinishNotQuiet => "FinishNotQuiet",
             Self::FinishUndone => "FinishUndone",
@@ -183,7 +211,13 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::SidecarSwapped | Self::PhaseWritten | Self::SidecarEnded)
+        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::PhaseWritten | Self::SidecarEnded)
+    }
+
+    /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.
+    #[must_use]
+    pub const fn regards_job(self) -> bool {
+        matches!(self, Self::NoHeadroom | Self::JobUnknown)
     }
 }
 

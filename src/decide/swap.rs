@@ -7,12 +7,13 @@ use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report, Swap};
 use super::derived_images::Paths;
 use super::evidence::{self, Progress};
+use super::headroom::{Headroom, Shortage};
 use super::ladder::{Rung, Step};
 use super::memory::{Memory, SwapRecord};
 use super::preflight::{Preflight, preflight};
 use super::reason::Reason;
 use super::roles;
-use super::terminate::{Unended, one_per_reason};
+use super::terminate::{Unended, one_per_reason, unended};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 
 /// What a started exit image may take until it counts as running on: it exits in milliseconds, but its end becomes visible
@@ -23,6 +24,8 @@ const SWAP_VISIBLE: Duration = Duration::from_secs(60);
 /// What a node may take to get over a trouble with the exit image before the next rung is tried: two tries of a pull that backs off
 /// for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
+/// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose pod ends at once.
+const JOB_APPEARS: Duration = Duration::from_secs(30);
 /// The grace period where the pod gives none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 /// How often the image of one container is swapped when something keeps changing it back.
@@ -30,17 +33,20 @@ const SWAPS_PER_CONTAINER: u32 = 3;
 
 /// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later` are the rungs that come after.
 pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
+    if memory.rejected {
+        return Step::Next { reports: vec![rejected(pod)], again: None };
+    }
     let plan = Plan::make(pod, unended, memory, around);
     // Swaps that leave other sidecars running only make sense where a later rung ends exactly those.
     let partly = later.first() == Some(&Rung::Recreate);
     if !plan.blocked.is_empty() && !partly {
         return Step::Next { reports: plan.blocked, again: plan.again };
     }
-    if plan.awaits {
+    if plan.awaits && around.may_swap(pod) {
         return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
     }
     if !plan.swaps.is_empty() {
-        return plan.decide(memory);
+        return if around.may_swap(pod) { plan.decide(pod, memory, around) } else { Step::Next { reports: Vec::new(), again: None } };
     }
     match pending(pod, unended, !later.is_empty(), memory, around.now) {
         Step::Here(decision) if decision.reason == Reason::SwapPending && !plan.blocked.is_empty() => {
@@ -53,7 +59,7 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
 /// The derived exit images that the sidecars of a pod need and that are not there, also while its main containers run: then they are there
 /// when they are needed.
 pub(super) fn wants(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Paths> {
-    if !around.exit_images.derives() || !around.ladder.rungs(around.node, &pod.restart_policy).contains(&Rung::Swap) {
+    if !around.exit_images.derives() || !around.may_swap(pod) {
         return Vec::new();
     }
     let unsettled = unended.iter().filter(|(_, container)| !is_settled(pod, container, memory, around));
@@ -78,6 +84,25 @@ fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
     *container.effective_policy(pod) == RestartPolicy::OnFailure
         && evidence::is_stuck(container)
         && memory.swap_of(&container.name).is_some_and(|record| record.before.is_none())
+}
+
+/// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more would be swapped.
+pub(super) fn is_under_way(unended: &[Unended<'_>], memory: &Memory) -> bool {
+    unended.iter().any(|(_, sidecar)| memory.swap_of(&sidecar.name).is_some_and(|record| record.to == sidecar.image))
+}
+
+/// The library asks the provider again by itself, so nothing that could be written would help.
+fn rejected(pod: &Pod) -> Report {
+    let note = format!(
+        "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now",
+        pod.node
+    );
+    Report { reason: Reason::SwapRejected, note }
+}
+
+/// How many swaps are still to be made.
+pub(super) fn wanted(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> u32 {
+    Plan::make(pod, &unended(pod), memory, around).size()
 }
 
 /// The swaps that are still to be made, and what to say about them.
@@ -123,7 +148,11 @@ impl Plan {
         }
     }
 
-    fn decide(self, memory: &Memory) -> Step {
+    fn size(&self) -> u32 {
+        u32::try_from(self.swaps.len()).unwrap_or(u32::MAX)
+    }
+
+    fn decide(self, pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Step {
         let undone =
             self.swaps.iter().find(|swap| memory.swap_of(&swap.container).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER));
         if let Some(swap) = undone {
@@ -133,8 +162,19 @@ impl Plan {
             );
             return Step::Next { reports: vec![Report { reason: Reason::SwapUndone, note }], again: None };
         }
-        let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
-        Step::Here(Decision::act(Action::Swap(self.swaps), report))
+        if let Some(until) = around.facts.probed_until {
+            return Step::Here(Decision::later(Reason::NodeProbed, until));
+        }
+        let swaps_wanted = self.size();
+        match around.headroom.answer(pod, swaps_wanted) {
+            Headroom::Free | Headroom::Fits => {
+                let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
+                Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
+            }
+            Headroom::Wait(_) | Headroom::PodsUnknown => Step::Here(Decision { swaps_wanted, ..Decision::quiet(Reason::HeadroomWait) }),
+            Headroom::NeverFits(shortage) => Step::Next { reports: vec![no_headroom(&shortage)], again: None },
+            Headroom::JobUnknown { trouble } => job_unknown(trouble.as_deref(), memory, around.now),
+        }
     }
 
     fn note(&self) -> String {
@@ -148,6 +188,29 @@ impl Plan {
         }
         note
     }
+}
+
+/// Told of the Job, so in words that are true of all its pods.
+fn no_headroom(shortage: &Shortage) -> Report {
+    let note = format!(
+        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. Raise spec.backoffLimit to at least {}, allow finish, or end the sidecars yourself",
+        shortage.limit_needed()
+    );
+    Report { reason: Reason::NoHeadroom, note }
+}
+
+/// Never a swap on a guess: first the Job has a while to appear, then it is told what is missing.
+fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
+    let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
+    if now < until {
+        return Step::Here(Decision::later(Reason::JobUnknown, until));
+    }
+    let fix = trouble.map_or_else(
+        || "is gone while its pods are not: delete them too, or end their sidecars yourself".to_owned(),
+        |trouble| format!("cannot be seen ({trouble}): allow the controller to list and watch jobs of the group batch"),
+    );
+    let note = format!("the mains of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}");
+    Step::Next { reports: vec![Report { reason: Reason::JobUnknown, note }], again: None }
 }
 
 /// A container whose spec shows the exit image and that has not ended.
@@ -194,15 +257,16 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
                 "{} is in the spec, but the node has not reacted: does it support changing the image of a running container?",
                 sidecar.image
             );
-            (Reason::SwapWithoutEffect, false, unchanged_patience(pod), what)
+            (Reason::SwapWithoutEffect, false, patience(pod), what)
         }
     };
     let note = format!("container {}: {what}", sidecar.name);
     Swapped { trouble: Report { reason, note }, told, until: record.at + patience }
 }
 
-/// A kubelet stops swapped containers one after another, each with its grace period (truth table, row 26).
-fn unchanged_patience(pod: &Pod) -> Duration {
+/// How long a node may show no effect of a swap. A kubelet stops swapped containers one after another, each with its grace period (truth table, row 26).
+#[must_use]
+pub fn patience(pod: &Pod) -> Duration {
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
     grace.saturating_mul(count).saturating_add(SWAP_VISIBLE)

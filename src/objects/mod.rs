@@ -6,7 +6,9 @@
 pub mod container_spec;
 mod container_wire;
 pub mod env;
+pub mod job;
 pub mod lenient;
+pub mod node;
 pub mod pod;
 pub mod pod_template;
 pub mod wire;

@@ -1,7 +1,12 @@
 //! The pod as it is kept: what decisions need, each container joined with its status by name.
 
 use super::env::Mark;
+use super::job::JobRef;
 use crate::decide::command::ContainerFacts;
+
+/// The `status.reason` that the virtual-kubelet library writes when its provider has failed to create or update the pod, with phase
+/// Failed under `Never` and Pending elsewhere (`node/pod.go`, handleProviderError).
+pub const PROVIDER_FAILED: &str = "ProviderFailed";
 
 /// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,14 +21,25 @@ pub struct Pod {
     pub version: Box<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The Job that controls the pod, by `metadata.ownerReferences`.
+    pub job: Option<Box<JobRef>>,
     /// `spec.restartPolicy`
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`
     pub grace_seconds: Option<u32>,
+    /// `spec.nodeName`; empty where the pod is on no node yet.
+    pub node: Box<str>,
     /// `status.phase`
     pub phase: Phase,
+    /// `status.reason`; a virtual-kubelet writes [`PROVIDER_FAILED`].
+    pub reason: Box<str>,
+    /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself. No field of the pod: it is
+    /// set from what the node is recognised as.
+    pub platform_ends_eci_sidecars: bool,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.
     pub containers: Vec<Container>,
+    /// The restartCounts of `status.initContainerStatuses`, and of statuses that belong to none of `containers`.
+    pub other_restarts: i64,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
 }
@@ -165,6 +181,15 @@ impl Phase {
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl Pod {
+    /// The restartCounts of all containers, those of init containers included.
+    #[must_use]
+    pub fn restarts(&self) -> i64 {
+        let counts = self.containers.iter().filter_map(|container| Some(container.status.as_ref()?.restart_count));
+        counts.fold(self.other_restarts, i64::saturating_add)
     }
 }
 

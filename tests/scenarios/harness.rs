@@ -14,6 +14,7 @@ use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
+use swaplet::decide::node_table::NodeTable;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
 use tokio::task::JoinHandle;
@@ -81,7 +82,12 @@ impl World {
 
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
-        self.start_controller_with(user_agent, concurrency, Ladder::default())
+        self.start(user_agent, concurrency, None, Ladder::default())
+    }
+
+    /// Starts one that keeps what it learns of nodes in this namespace.
+    pub fn start_controller_keeping(&self, state_namespace: &str) -> Life {
+        self.start(SWAPLET, CONCURRENCY, Some(state_namespace.to_owned()), Ladder::default())
     }
 
     /// Starts a controller that swaps, and writes the phase where that does not do.
@@ -90,15 +96,24 @@ impl World {
     }
 
     fn start_controller_with(&self, user_agent: &'static str, concurrency: usize, ladder: Ladder) -> Life {
+        self.start(user_agent, concurrency, None, ladder)
+    }
+
+    fn start(&self, user_agent: &'static str, concurrency: usize, state_namespace: Option<String>, ladder: Ladder) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
         let settings = Settings {
             namespace: None,
-            rules: Rules { exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()), ladder },
+            rules: Rules {
+                exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+                ladder,
+                node_table: NodeTable::built_in(),
+            },
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
+            state_namespace,
         };
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
@@ -124,9 +139,9 @@ impl World {
         self.fault(effect, |rule| rule.verb(Verb::Patch).resource("pods").times(1))
     }
 
-    /// A rule for the next watch of a controller, or for the one that runs.
+    /// A rule for the next watch of pods of a controller, or for the one that runs.
     pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
-        self.fault(effect, |rule| rule.verb(Verb::Watch).times(1))
+        self.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods").times(1))
     }
 
     pub fn end_fault(&self, rule: RuleId) {
@@ -148,8 +163,27 @@ impl World {
         self.request(Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
     }
 
-    /// Creates a pod whose containers have not been reported.
+    /// Creates a node, or gives it other labels.
+    pub async fn label_node(&self, name: &str, labels: &Value) {
+        let metadata = json!({"name": name, "labels": labels});
+        if self.server.peek("nodes", "", name).is_none() {
+            self.request(Method::POST, "/api/v1/nodes", "application/json", &json!({"metadata": metadata})).await;
+        } else {
+            let path = format!("/api/v1/nodes/{name}");
+            self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"metadata": metadata})).await;
+        }
+    }
+
+    /// Creates a pod whose containers have not been reported, and an ordinary node for it if there is none of that name.
     pub async fn create(&self, pod: &Value) {
+        if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| self.server.peek("nodes", "", node).is_none()) {
+            self.label_node(node, &json!({})).await;
+        }
+        self.create_on_no_node(pod).await;
+    }
+
+    /// As [`create`](Self::create), without the node.
+    pub async fn create_on_no_node(&self, pod: &Value) {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap();
         self.request(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), "application/json", pod).await;
     }
@@ -157,6 +191,12 @@ impl World {
     /// A merge patch of a pod of the namespace `default`, by its user.
     pub async fn edit(&self, name: &str, patch: &Value) {
         self.request(Method::PATCH, &path(name), "application/merge-patch+json", patch).await;
+    }
+
+    /// Somebody else keeps a verdict on a node.
+    pub async fn keep_verdict(&self, namespace: &str, node: &str, kept: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/swaplet-node-verdicts");
+        self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"data": {node: kept}})).await;
     }
 
     /// The user gives the sidecar of a pod another image.
@@ -218,9 +258,14 @@ impl World {
         self.server.recorded().into_iter().filter(|request| request.user_agent.starts_with(SWAPLET)).collect()
     }
 
-    /// How many requests of controllers had this verb.
+    /// How many requests of controllers had this verb, but for those about nodes.
     pub fn count(&self, verb: Verb) -> usize {
-        self.requests().iter().filter(|request| request.verb == verb).count()
+        self.requests().iter().filter(|request| request.verb == verb && request.resource != "nodes").count()
+    }
+
+    /// How often controllers listed pods.
+    pub fn lists(&self) -> usize {
+        self.requests().iter().filter(|request| request.verb == Verb::List && request.resource == "pods").count()
     }
 
     /// How many patches of a pod arrived from controllers, refused ones included.
@@ -259,11 +304,13 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods are listed, watched and patched, their status too, Events are created; nothing else is ever asked for.
+/// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are created, and what is known of nodes is
+/// kept in one ConfigMap; nothing else is ever asked for.
 fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
+        (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
         (Verb::Patch, "pods", "status") => is_a_finish(request),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
