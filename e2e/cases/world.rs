@@ -117,6 +117,11 @@ impl World {
         .await
     }
 
+    /// The reasons of our Events about a pod, sorted.
+    pub async fn events_of(&self, pod: &str) -> Vec<String> {
+        self.events(0).await.into_iter().filter(|(about, _)| about == pod).map(|(_, reason)| reason).collect()
+    }
+
     /// The end of a case that went well.
     pub async fn done(self) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };

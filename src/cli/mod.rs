@@ -11,6 +11,7 @@ mod manifests;
 mod mock_node;
 mod nodes;
 mod park_image;
+mod registry_args;
 mod rules;
 mod run;
 mod table;

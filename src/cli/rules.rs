@@ -9,6 +9,7 @@ use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::node_table::NodeTable;
+use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
@@ -47,18 +48,23 @@ pub struct RulesArgs {
     swap_under_never: bool,
     #[command(flatten)]
     nodes: NodeTableArgs,
+    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
+    #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
+    exit_image_paths: Vec<String>,
 }
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named, or the file of node classes cannot be used.
+    /// No exit image is named, a path cannot be in one, or the file of node classes cannot be used.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, swap_under_never, nodes } = self;
+        let Self { exit_image, exit_images, exit_image_paths, swap_under_never, nodes } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
+        let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
+        let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
         let ladder = Ladder { swap_under_never, ..Ladder::default() };
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder, node_table: nodes.table()? })
+        Ok(Rules { exit_images, ladder, node_table: nodes.table()? })
     }
 }

@@ -7,6 +7,7 @@ use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report};
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
+use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
 use super::terminate::{self, ask, decide, out_of_scope, refused, unended};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
@@ -15,6 +16,7 @@ const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phas
 const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
 const NODE: &str = "labels and taints of the node, and what was proved there";
+const FIT: &str = "command, PATH and mounts of the container, beside the paths of the exit image (truth table, rows 7 to 10 and 36)";
 const LADDER: &str = "the ladder of the node's class";
 
 /// One thing that was looked at.
@@ -107,6 +109,9 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
     }
     let rungs = terminate::rungs(pod, &unended, memory, around);
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
+    if rungs.contains(&Rung::Swap) {
+        findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+    }
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
         let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
         findings.push(finding(format!("rung {rung:?}"), answer(*rung, &step), LADDER));
@@ -115,6 +120,15 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
         }
     }
     findings
+}
+
+fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
+    let seen = match preflight(pod, sidecar, around.exit_images) {
+        Preflight::Image { image, .. } => format!("{image} would end it"),
+        Preflight::Awaited(paths) => format!("an exit image with {} is to be pushed first", paths.join(", ")),
+        Preflight::Blocked { report, .. } => report.reason.to_string(),
+    };
+    finding(format!("exit image for {}", sidecar.name), seen, FIT)
 }
 
 fn answer(rung: Rung, step: &Step) -> String {

@@ -32,6 +32,8 @@ pub enum Reason {
     NodeNotSeen,
     /// Another pod finds out what the node does with a swap.
     NodeProbed,
+    /// An exit image that a sidecar needs is being pushed.
+    ExitImageAwaited,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -48,6 +50,10 @@ pub enum Reason {
     ExitImageMissing,
     /// The container's own restart policy would start an exit image for ever.
     SidecarRestartsAlways,
+    /// The exit image does not have what the container would execute.
+    NeedsImage,
+    /// No exit image would end the container.
+    NotSwappable,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -84,7 +90,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 35] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -97,6 +103,7 @@ impl Reason {
         Self::SwapPending,
         Self::NodeNotSeen,
         Self::NodeProbed,
+        Self::ExitImageAwaited,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -104,6 +111,8 @@ impl Reason {
         Self::ExitImageInvalid,
         Self::ExitImageMissing,
         Self::SidecarRestartsAlways,
+        Self::NeedsImage,
+        Self::NotSwappable,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -135,6 +144,7 @@ impl Reason {
             Self::SwapPending => "SwapPending",
             Self::NodeNotSeen => "NodeNotSeen",
             Self::NodeProbed => "NodeProbed",
+            Self::ExitImageAwaited => "ExitImageAwaited",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -142,6 +152,8 @@ impl Reason {
             Self::ExitImageInvalid => "ExitImageInvalid",
             Self::ExitImageMissing => "ExitImageMissing",
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::NeedsImage => "NeedsImage",
+            Self::NotSwappable => "NotSwappable",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",

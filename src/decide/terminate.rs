@@ -25,8 +25,11 @@ pub(super) type Unended<'a> = (usize, &'a Container);
 /// strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision =
-        out_of_scope(pod, memory).or_else(|| refused(pod)).or_else(|| mains_not_done(pod)).unwrap_or_else(|| sidecars(pod, memory, around));
+    let decision = out_of_scope(pod, memory).or_else(|| refused(pod)).unwrap_or_else(|| {
+        let unended = unended(pod);
+        let wants = swap::wants(pod, &unended, memory, around);
+        Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, &unended, memory, around)) }
+    });
     unless_said(when_free(decision, memory, around), memory)
 }
 
@@ -163,26 +166,25 @@ pub(super) fn rungs(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around:
 }
 
 /// The mains are done and the pod is not finished.
-fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let mut decision = climb(pod, memory, around);
+fn sidecars(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
+    let mut decision = climb(pod, unended, memory, around);
     decision.reports.extend(left_to_platform(pod));
     decision
 }
 
 /// The first rung that leads on says what to do about the sidecars.
-fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let unended = unended(pod);
+fn climb(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }
-    let rungs = rungs(pod, &unended, memory, around);
+    let rungs = rungs(pod, unended, memory, around);
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
-        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
+        match ask(*rung, pod, unended, &rungs[nth + 1..], memory, around) {
             Step::Here(decision) => return decision,
             Step::Next { reports, again } => {
                 refused.extend(reports);

@@ -16,6 +16,6 @@ mod openkruise;
 mod proofs;
 mod properties;
 mod small_pods;
-
+mod verdicts;
 mod writes;
 mod wrong_types;

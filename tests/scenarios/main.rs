@@ -16,4 +16,5 @@ mod node_classes;
 mod nodes;
 mod objects;
 mod shapes;
+mod verdicts;
 mod watches;
