@@ -42,15 +42,15 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
+    #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
+    exit_image_paths: Vec<String>,
     /// Swap images on virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
     /// container of it runs, it fails a pod whose work is done
     #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
     swap_under_never: bool,
     #[command(flatten)]
     nodes: NodeTableArgs,
-    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
-    #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
-    exit_image_paths: Vec<String>,
 }
 
 impl RulesArgs {
@@ -62,9 +62,9 @@ impl RulesArgs {
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
+        let ladder = Ladder { swap_under_never, ..Ladder::default() };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
-        let ladder = Ladder { swap_under_never, ..Ladder::default() };
         Ok(Rules { exit_images, ladder, node_table: nodes.table()? })
     }
 }

@@ -28,12 +28,12 @@ pub enum Reason {
     WriteBackoff,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// An exit image that a sidecar needs is being pushed.
+    ExitImageAwaited,
     /// The pod's node has not been seen yet, so its class is not known.
     NodeNotSeen,
     /// Another pod finds out what the node does with a swap.
     NodeProbed,
-    /// An exit image that a sidecar needs is being pushed.
-    ExitImageAwaited,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -101,9 +101,9 @@ impl Reason {
         Self::WriteInFlight,
         Self::WriteBackoff,
         Self::SwapPending,
+        Self::ExitImageAwaited,
         Self::NodeNotSeen,
         Self::NodeProbed,
-        Self::ExitImageAwaited,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -142,9 +142,9 @@ impl Reason {
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
             Self::SwapPending => "SwapPending",
+            Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
             Self::NodeProbed => "NodeProbed",
-            Self::ExitImageAwaited => "ExitImageAwaited",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",

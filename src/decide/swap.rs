@@ -39,7 +39,7 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
     if !plan.blocked.is_empty() && !partly {
         return Step::Next { reports: plan.blocked, again: plan.again };
     }
-    if plan.awaits {
+    if plan.awaits && around.may_swap(pod) {
         return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
     }
     if !plan.swaps.is_empty() {
@@ -53,24 +53,10 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
     }
 }
 
-/// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more would be swapped.
-pub(super) fn is_under_way(unended: &[Unended<'_>], memory: &Memory) -> bool {
-    unended.iter().any(|(_, sidecar)| memory.swap_of(&sidecar.name).is_some_and(|record| record.to == sidecar.image))
-}
-
-/// The library asks the provider again by itself, so nothing that could be written would help.
-fn rejected(pod: &Pod) -> Report {
-    let note = format!(
-        "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now",
-        pod.node
-    );
-    Report { reason: Reason::SwapRejected, note }
-}
-
 /// The derived exit images that the sidecars of a pod need and that are not there, also while its main containers run: then they are there
 /// when they are needed.
 pub(super) fn wants(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Paths> {
-    if !around.exit_images.derives() || !around.ladder.rungs(around.node, &pod.restart_policy).contains(&Rung::Swap) {
+    if !around.exit_images.derives() || !around.may_swap(pod) {
         return Vec::new();
     }
     let unsettled = unended.iter().filter(|(_, container)| !is_settled(pod, container, memory, around));
@@ -95,6 +81,20 @@ fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
     *container.effective_policy(pod) == RestartPolicy::OnFailure
         && evidence::is_stuck(container)
         && memory.swap_of(&container.name).is_some_and(|record| record.before.is_none())
+}
+
+/// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more would be swapped.
+pub(super) fn is_under_way(unended: &[Unended<'_>], memory: &Memory) -> bool {
+    unended.iter().any(|(_, sidecar)| memory.swap_of(&sidecar.name).is_some_and(|record| record.to == sidecar.image))
+}
+
+/// The library asks the provider again by itself, so nothing that could be written would help.
+fn rejected(pod: &Pod) -> Report {
+    let note = format!(
+        "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now",
+        pod.node
+    );
+    Report { reason: Reason::SwapRejected, note }
 }
 
 /// The swaps that are still to be made, and what to say about them.

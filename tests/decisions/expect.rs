@@ -64,6 +64,11 @@ impl Life {
         self
     }
 
+    /// What a decision about the pod depends on besides.
+    pub fn around(&self) -> Circumstances<'_> {
+        Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, facts: self.facts, now: self.now }
+    }
+
     /// Looks at a pod, and remembers a report as made.
     pub fn sees(&mut self, pod: &PodBuilder) -> Decision {
         self.sees_pod(&pod.read())
@@ -71,8 +76,7 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
-        let around = Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, facts: self.facts, now: self.now };
-        let decision = decide(pod, &self.memory, &around);
+        let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);
         }
