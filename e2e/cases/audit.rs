@@ -6,6 +6,7 @@ use serde_json::Value;
 #[derive(Debug)]
 pub struct Written {
     pub resource: String,
+    pub subresource: String,
     pub pod: String,
     pub code: u64,
     pub body: Value,
@@ -15,6 +16,11 @@ impl Written {
     /// Whether it changed an image of a pod.
     pub fn is_applied_swap(&self) -> bool {
         self.resource == "pods" && self.code == 200 && self.body.as_array().is_some_and(|ops| ops.iter().any(|op| op["op"] == "replace"))
+    }
+
+    /// Whether it wrote the phase of a pod.
+    pub fn is_applied_finish(&self) -> bool {
+        self.resource == "pods" && self.subresource == "status" && self.code == 200 && self.body["status"]["phase"].is_string()
     }
 }
 
@@ -34,6 +40,7 @@ fn read(line: &str, user: &str) -> Option<Written> {
     let is_end = entry["stage"] == "ResponseComplete";
     (is_write && is_end && entry["user"]["username"] == user).then(|| Written {
         resource: text(&entry["objectRef"]["resource"]),
+        subresource: text(&entry["objectRef"]["subresource"]),
         pod: text(&entry["objectRef"]["name"]),
         code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
         body: entry["requestObject"].clone(),

@@ -16,6 +16,8 @@ mod audit;
 mod commands;
 mod controller;
 mod crash;
+mod finish;
+mod headroom;
 mod images;
 mod mock_node;
 mod pods;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
-use crate::decide::ladder::Ladder;
+use crate::decide::ladder::{Ladder, Rung};
 use crate::decide::node_table::NodeTable;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
@@ -51,20 +51,58 @@ pub struct RulesArgs {
     swap_under_never: bool,
     #[command(flatten)]
     nodes: NodeTableArgs,
+    /// Whether the phase of a pod may be written where swapping images does not end it; needs patch of pods/status
+    #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
+    finish: FinishArg,
+    /// What to try first, on nodes that have it [default: swap]
+    #[arg(long, value_enum, env = "SWAPLET_PREFER")]
+    prefer: Option<PreferArg>,
+}
+
+/// Whether the phase may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FinishArg {
+    /// Where nothing else ends the pod, or it is asked for
+    Allowed,
+    /// Never: pods that only this would end keep running
+    Never,
+}
+
+/// What is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PreferArg {
+    /// Change the images of the sidecars
+    Swap,
+    /// Write the phase of the pod
+    Finish,
 }
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named, a path cannot be in one, or the file of node classes cannot be used.
+    /// No exit image is named, a path cannot be in one, the file of node classes cannot be used, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, exit_image_paths, swap_under_never, nodes } = self;
+        let Self { exit_image, exit_images, exit_image_paths, swap_under_never, nodes, finish, prefer } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
-        let ladder = Ladder { swap_under_never, ..Ladder::default() };
+        ensure!(
+            finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
+            "--prefer=finish and --finish=never exclude each other: drop one of them"
+        );
+        let prefer = prefer.map(PreferArg::rung);
+        let ladder = Ladder { prefer, finish: finish == FinishArg::Allowed, swap_under_never, ..Ladder::default() };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
         Ok(Rules { exit_images, ladder, node_table: nodes.table()? })
+    }
+}
+
+impl PreferArg {
+    const fn rung(self) -> Rung {
+        match self {
+            Self::Swap => Rung::Swap,
+            Self::Finish => Rung::Finish,
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod jobs;
+
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
+use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
@@ -46,10 +49,10 @@ pub struct Write {
     pub report: Option<Report>,
 }
 
-/// Something to tell about a pod.
+/// Something to tell about a pod, or about its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The pod.
+    /// The object.
     pub target: Target,
     /// What.
     pub report: Report,
@@ -62,7 +65,7 @@ pub enum Effect {
     Notice(Notice),
     /// A decision about a pod, where it differs from the one before.
     Decided(Reason),
-    /// A swap was applied so long after the mains were seen done.
+    /// A write was applied so long after the mains were seen done.
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
@@ -76,6 +79,12 @@ struct Entry {
     last: Option<Reason>,
     /// What to tell if a write turns out to have been applied whose answer was lost.
     unconfirmed: Option<Report>,
+    /// The restarts of swaps, as the watch has shown them.
+    swapped: Swapped,
+    /// The watch has shown another state, which has not been looked at.
+    fresh: bool,
+    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
+    unseen: Option<Duration>,
     due: Option<Duration>,
     list: u64,
     /// What it has proved about its node: once, for an old proof is no news.
@@ -100,6 +109,8 @@ pub struct Index {
     pub nodes: Nodes,
     budgets: Budgets,
     entries: HashMap<Box<str>, Entry>,
+    /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
+    headroom: Ledger,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
@@ -111,7 +122,7 @@ impl Index {
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
         let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
-        Self { rules, nodes, budgets: Budgets::default(), entries, due, ready, list: 0 }
+        Self { rules, nodes, budgets: Budgets::default(), entries, headroom: Ledger::default(), due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -135,12 +146,15 @@ impl Index {
     /// A list of all pods begins.
     pub fn list_starts(&mut self) {
         self.list += 1;
+        self.headroom.pod_list_starts();
     }
 
     /// The list is complete: pods that it did not name are gone.
-    pub fn list_ends(&mut self) {
+    pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
         let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
-        gone.iter().for_each(|uid| self.remove(uid));
+        gone.iter().for_each(|uid| self.forget(uid));
+        self.headroom.pod_list_ends(self.list);
+        self.look_at_woken(now)
     }
 
     /// A pod was listed, added or has changed.
@@ -152,19 +166,27 @@ impl Index {
         match self.entries.get_mut(&uid) {
             Some(entry) => {
                 entry.pod = pod;
+                entry.fresh = true;
                 entry.list = self.list;
             }
             None => {
-                let entry =
-                    Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list, proved: None };
-                self.entries.insert(uid.clone(), entry);
+                self.entries.insert(uid.clone(), Entry::new(pod, self.list));
             }
         }
-        self.look(&uid, now)
+        let mut effects = self.look(&uid, now);
+        effects.extend(self.look_at_woken(now));
+        effects
     }
 
     /// A pod is gone.
-    pub fn remove(&mut self, uid: &str) {
+    pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
+        self.forget(&pod.uid);
+        self.headroom.pod_gone(pod);
+        self.look_at_woken(now)
+    }
+
+    /// Nothing will be done for this pod; its restarts may still count.
+    fn forget(&mut self, uid: &str) {
         let Some(entry) = self.entries.remove(uid) else { return };
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
@@ -209,6 +231,7 @@ impl Index {
             }
             effects.extend(self.look(&uid, now));
         }
+        effects.extend(self.look_at_woken(now));
         effects
     }
 
@@ -218,6 +241,7 @@ impl Index {
         while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
             let (decision, more) = self.decide(&uid, now);
             effects.extend(more);
+            effects.extend(self.look_at_woken(now));
             if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
                 return (Some(write), effects);
             }
@@ -238,14 +262,16 @@ impl Index {
         };
         entry.memory.in_flight = false;
         let mut effects = entry.settle(write, outcome, now);
+        let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
             let node = entry.pod.node.clone();
             self.look_soon(|pod| pod.node == node);
         }
-        if *outcome == Outcome::Gone {
-            self.remove(&uid);
+        if let Some(pod) = gone {
+            effects.extend(self.remove(&pod, now));
         } else {
             effects.extend(self.look(&uid, now));
+            effects.extend(self.look_at_woken(now));
         }
         effects
     }
@@ -265,15 +291,21 @@ impl Index {
         let Rules { exit_images, ladder, .. } = &self.rules;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
+        let shown = entry.shown(exit_images);
+        self.headroom.observe(&entry.pod, entry.swapped, entry.list);
         let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
-        let decision = decide(&entry.pod, &entry.memory, &Circumstances { exit_images, ladder, node, facts, now });
-        let mut effects = entry.effects(&decision, now);
-        let before = std::mem::replace(&mut entry.due, decision.again);
-        self.reschedule(uid, before, decision.again);
+        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, now };
+        let decision = decide(&entry.pod, &entry.memory, &around);
+        let need = entry.need(&decision, shown, now);
+        self.headroom.need(&entry.pod, need);
+        let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
+        let before = std::mem::replace(&mut entry.due, again);
+        self.reschedule(uid, before, again);
         if is_over(decision.reason) {
-            self.remove(uid);
+            self.forget(uid);
         }
         effects.extend(learned.map(|learned| self.learned(learned, uid)));
         (Some(decision), effects)
@@ -313,6 +345,10 @@ impl Index {
             self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
         }
         entry.memory.in_flight = true;
+        self.headroom.need(&entry.pod, Need::Held);
+        if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
+            record.begun(now);
+        }
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
 }
@@ -327,6 +363,7 @@ const fn is_over(reason: Reason) -> bool {
             | Reason::NoSidecar
             | Reason::SidecarEnded
             | Reason::PodFailedAfterSwap
+            | Reason::PodFailedAfterFinish
     )
 }
 
@@ -335,21 +372,26 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 }
 
 impl Entry {
-    fn effects(&mut self, decision: &Decision, now: Duration) -> Vec<Effect> {
+    fn new(pod: Pod, list: u64) -> Self {
+        let (memory, swapped) = (Memory::default(), Swapped::default());
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list, proved: None }
+    }
+
+    fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
             effects.push(Effect::Decided(decision.reason));
         }
         self.last = Some(decision.reason);
         for report in &decision.reports {
-            self.memory.said.push(report.reason);
-            effects.extend(notice(Target::of(&self.pod), Some(report.clone())));
+            effects.extend(self.tell(report, headroom));
         }
-        if !self.memory.swaps.is_empty() {
+        let first_write = self.memory.first_write();
+        if first_write.is_some() {
             effects.extend(notice(Target::of(&self.pod), self.unconfirmed.take()));
         }
-        let first_swap = self.memory.swaps.iter().map(|record| record.at).min();
-        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap, Some(at)) = (decision.reason, first_swap) {
+        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
+        {
             effects.push(Effect::Ended(now.saturating_sub(at)));
         }
         effects
@@ -357,6 +399,10 @@ impl Entry {
 
     /// Remembers what became of a write.
     fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        self.note_unseen(&write, outcome, now);
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+            self.memory.finish.iter_mut().for_each(|record| record.not_written());
+        }
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
@@ -380,16 +426,26 @@ impl Entry {
         self.memory.failures = 0;
         self.memory.not_before = None;
         self.unconfirmed = None;
-        let Action::Swap(swaps) = &write.action;
+        // The event of our own write may come later; until then this is what we know to be stored.
+        match &write.action {
+            Action::Swap(swaps) => self.swapped(swaps, stored, now),
+            Action::Finish(finish) => {
+                self.pod.phase = finish.phase;
+                self.memory.finish.iter_mut().for_each(|record| record.written(now));
+            }
+        }
+        let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
+        let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
+        waited.into_iter().chain(notice(write.target, write.report)).collect()
+    }
+
+    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, image, now);
-                // The event of our own write may come later; until then this is what we know to be stored.
                 container.image.clone_from(image);
             }
         }
-        let waited = self.memory.mains_done_at.map(|done| Effect::Swapped(now.saturating_sub(done)));
-        waited.into_iter().chain(notice(write.target, write.report)).collect()
     }
 
     fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
@@ -404,6 +460,7 @@ impl Entry {
 fn attempt(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
+        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and Events.
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and phases, and Events.
 
 pub mod budgets;
 pub mod clock;
@@ -18,3 +18,4 @@ pub mod serve;
 pub mod verdict_store;
 pub mod watch;
 pub mod writer;
+pub mod writer_finish;

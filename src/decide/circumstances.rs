@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::exit_images::ExitImages;
+use super::headroom::Ledger;
 use super::ladder::{Ladder, Rung};
 use super::node_class::NodeClass;
 use crate::objects::pod::Pod;
@@ -14,6 +15,8 @@ pub struct Circumstances<'a> {
     pub exit_images: &'a ExitImages,
     /// What the administrator allows.
     pub ladder: &'a Ladder,
+    /// The restarts that count against the limits of Jobs; it must have observed this state of the pod ([`Ledger::observe`]).
+    pub headroom: &'a Ledger,
     /// The class of the pod's node.
     pub node: NodeClass,
     /// What else is known of it.
@@ -24,8 +27,7 @@ pub struct Circumstances<'a> {
 
 impl Circumstances<'_> {
     /// Whether a kubelet runs the pods of the node, or may: finishing a pod needs more care then, which does no harm elsewhere.
-    #[must_use]
-    pub const fn may_be_kubelet(&self) -> bool {
+    pub(super) const fn may_be_kubelet(&self) -> bool {
         self.node.is_kubelet() || self.facts.may_be_kubelet
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::derived_images::Paths;
 use super::reason::Reason;
+use crate::objects::pod::Phase;
 
 /// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
 /// the image `from`, gets the image `to`.
@@ -17,6 +18,18 @@ pub struct Swap {
     pub from: Box<str>,
     /// The exit image.
     pub to: Box<str>,
+}
+
+/// A guarded write of a pod's phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finish {
+    /// `Succeeded` or `Failed`.
+    pub phase: Phase,
+    /// The resourceVersion of the pod that was decided about: nothing is written to a later one. `None` for a pod that others change
+    /// so often that no version lasts until the write.
+    pub version: Option<Box<str>>,
+    /// Whether an annotation goes with it, without which a kubelet takes the phase back; a virtual-kubelet would call its provider for it.
+    pub nudge: bool,
 }
 
 /// Something to tell about a pod: one Event, one line in the log, one count.
@@ -33,6 +46,8 @@ pub struct Report {
 pub enum Action {
     /// Change these images, all in one patch; never empty.
     Swap(Vec<Swap>),
+    /// Write the phase.
+    Finish(Finish),
 }
 
 /// What is to be done about a pod now.
@@ -46,6 +61,8 @@ pub struct Decision {
     pub reports: Vec<Report>,
     /// What to tell once the action is applied.
     pub done: Option<Report>,
+    /// So many swaps are to be made, now or as soon as they fit into what the Job allows.
+    pub swaps_wanted: u32,
     /// When to look again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,
     /// The derived exit images that are wanted and not there.
@@ -54,7 +71,7 @@ pub struct Decision {
 
 impl Decision {
     pub(super) const fn quiet(reason: Reason) -> Self {
-        Self { reason, action: None, reports: Vec::new(), done: None, again: None, wants: Vec::new() }
+        Self { reason, action: None, reports: Vec::new(), done: None, swaps_wanted: 0, again: None, wants: Vec::new() }
     }
 
     pub(super) fn later(reason: Reason, again: Duration) -> Self {
@@ -76,7 +93,7 @@ impl Decision {
     pub fn swaps(&self) -> &[Swap] {
         match &self.action {
             Some(Action::Swap(swaps)) => swaps,
-            None => &[],
+            Some(Action::Finish(_)) | None => &[],
         }
     }
 }

@@ -9,7 +9,7 @@ use super::ladder::{Rung, Step};
 use super::memory::Memory;
 use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
-use super::terminate::{self, ask, decide, out_of_scope, refused, unended};
+use super::terminate::{ask, decide, out_of_scope, refused, turn};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
@@ -43,7 +43,7 @@ pub struct Explanation {
 #[must_use]
 pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Explanation {
     let mut findings = vec![scope(pod)];
-    if out_of_scope(pod, memory).is_none() {
+    if out_of_scope(pod, memory, around).is_none() {
         findings.extend(pod.containers.iter().map(|each| container(pod, each)));
         if refused(pod).is_none() {
             findings.push(mains(pod));
@@ -103,12 +103,11 @@ fn mains(pod: &Pod) -> Finding {
 }
 
 fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding> {
-    let unended = unended(pod);
     if around.facts.unseen_until.is_some() {
         return vec![finding("node", format!("{} has not been seen yet", pod.node), NODE)];
     }
-    let rungs = terminate::rungs(pod, &unended, memory, around);
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
+    let (unended, rungs) = turn(pod, memory, around);
     if rungs.contains(&Rung::Swap) {
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
     }
@@ -152,5 +151,6 @@ pub fn describe(action: &Action) -> String {
             let swaps: Vec<_> = swaps.iter().map(|swap| format!("{} (image {} -> {})", swap.container, swap.from, swap.to)).collect();
             format!("swaps {}", swaps.join(", "))
         }
+        Action::Finish(finish) => format!("writes phase {}", finish.phase.as_str()),
     }
 }

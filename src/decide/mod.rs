@@ -15,6 +15,8 @@ mod ending;
 pub mod evidence;
 pub mod exit_images;
 pub mod explain;
+pub mod finish;
+pub mod headroom;
 pub mod ladder;
 pub mod memory;
 pub mod node_class;

@@ -26,8 +26,14 @@ pub enum Reason {
     WriteInFlight,
     /// A failed write is tried again later.
     WriteBackoff,
+    /// Pods of the same Job have to end first, so that the restart of a swap does not fail the Job.
+    HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// The phase is written once the pod has not changed for a while.
+    FinishWaits,
+    /// The phase is written; the node has not shown the end of all containers yet.
+    FinishPending,
     /// An exit image that a sidecar needs is being pushed.
     ExitImageAwaited,
     /// The pod's node has not been seen yet, so its class is not known.
@@ -54,6 +60,10 @@ pub enum Reason {
     NeedsImage,
     /// No exit image would end the container.
     NotSwappable,
+    /// The restart of a swap would fail the Job, and nothing that is under way changes that.
+    NoHeadroom,
+    /// The pod's Job has not been seen, so nobody knows how many restarts it allows.
+    JobUnknown,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -71,13 +81,23 @@ pub enum Reason {
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
+    // The phase cannot be written, or does not stay: a Warning.
+    /// The pod keeps changing.
+    FinishNotQuiet,
+    /// Somebody keeps taking the phase back.
+    FinishUndone,
+
     // What was done.
     /// The images of sidecars were swapped.
     SidecarSwapped,
+    /// The phase was written.
+    PhaseWritten,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap,
+    /// The same, where the phase was written.
+    PodFailedAfterFinish,
 
     // What became of a write.
     /// The pod had changed since it was read; nothing was written.
@@ -90,7 +110,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 44] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -100,7 +120,10 @@ impl Reason {
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
+        Self::HeadroomWait,
         Self::SwapPending,
+        Self::FinishWaits,
+        Self::FinishPending,
         Self::ExitImageAwaited,
         Self::NodeNotSeen,
         Self::NodeProbed,
@@ -113,6 +136,8 @@ impl Reason {
         Self::SidecarRestartsAlways,
         Self::NeedsImage,
         Self::NotSwappable,
+        Self::NoHeadroom,
+        Self::JobUnknown,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -120,9 +145,13 @@ impl Reason {
         Self::SwapWithoutEffect,
         Self::SwapRejected,
         Self::SwapUndone,
+        Self::FinishNotQuiet,
+        Self::FinishUndone,
         Self::SidecarSwapped,
+        Self::PhaseWritten,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
+        Self::PodFailedAfterFinish,
         Self::WriteConflict,
         Self::WriteDenied,
         Self::WriteFailed,
@@ -141,7 +170,10 @@ impl Reason {
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
+            Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
+            Self::FinishWaits => "FinishWaits",
+            Self::FinishPending => "FinishPending",
             Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
             Self::NodeProbed => "NodeProbed",
@@ -154,6 +186,8 @@ impl Reason {
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
             Self::NeedsImage => "NeedsImage",
             Self::NotSwappable => "NotSwappable",
+            Self::NoHeadroom => "NoHeadroom",
+            Self::JobUnknown => "JobUnknown",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",
@@ -161,9 +195,13 @@ impl Reason {
             Self::SwapWithoutEffect => "SwapWithoutEffect",
             Self::SwapRejected => "SwapRejected",
             Self::SwapUndone => "SwapUndone",
+            Self::FinishNotQuiet => "FinishNotQuiet",
+            Self::FinishUndone => "FinishUndone",
             Self::SidecarSwapped => "SidecarSwapped",
+            Self::PhaseWritten => "PhaseWritten",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
+            Self::PodFailedAfterFinish => "PodFailedAfterFinish",
             Self::WriteConflict => "WriteConflict",
             Self::WriteDenied => "WriteDenied",
             Self::WriteFailed => "WriteFailed",
@@ -173,7 +211,13 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::SidecarEnded)
+        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::PhaseWritten | Self::SidecarEnded)
+    }
+
+    /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.
+    #[must_use]
+    pub const fn regards_job(self) -> bool {
+        matches!(self, Self::NoHeadroom | Self::JobUnknown)
     }
 }
 

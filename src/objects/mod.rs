@@ -6,6 +6,7 @@
 pub mod container_spec;
 mod container_wire;
 pub mod env;
+pub mod job;
 pub mod lenient;
 pub mod node;
 pub mod pod;

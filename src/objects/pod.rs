@@ -1,6 +1,7 @@
 //! The pod as it is kept: what decisions need, each container joined with its status by name.
 
 use super::env::Mark;
+use super::job::JobRef;
 use crate::decide::command::ContainerFacts;
 
 /// The `status.reason` that the virtual-kubelet library writes when its provider has failed to create or update the pod, with phase
@@ -16,8 +17,12 @@ pub struct Pod {
     pub name: Box<str>,
     /// `metadata.uid`: a pod of the same name with another uid is another pod.
     pub uid: Box<str>,
+    /// `metadata.resourceVersion`: another one with every change, whoever made it; empty where none was sent.
+    pub version: Box<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The Job that controls the pod, by `metadata.ownerReferences`.
+    pub job: Option<Box<JobRef>>,
     /// `spec.restartPolicy`
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`
@@ -33,6 +38,8 @@ pub struct Pod {
     pub platform_ends_eci_sidecars: bool,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.
     pub containers: Vec<Container>,
+    /// The restartCounts of `status.initContainerStatuses`, and of statuses that belong to none of `containers`.
+    pub other_restarts: i64,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
 }
@@ -58,7 +65,7 @@ pub struct Container {
 }
 
 /// One of `status.containerStatuses`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerStatus {
     /// `image`, as the runtime reports it; may be spelled differently from the spec, or empty.
     pub image: Box<str>,
@@ -73,7 +80,7 @@ pub struct ContainerStatus {
 }
 
 /// `state` of a container status.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ContainerState {
     /// Not started yet, or waiting for the next start.
     Waiting {
@@ -94,7 +101,7 @@ pub enum ContainerState {
 }
 
 /// How a container ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Terminated {
     /// `None` where the node did not say: not a success.
     pub exit_code: Option<i64>,
@@ -122,7 +129,7 @@ pub enum RestartPolicy {
 }
 
 /// `status.phase`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Not all containers have started, or a provider's update failed under OnFailure.
     Pending,
@@ -158,10 +165,31 @@ impl Phase {
         }
     }
 
+    /// The word of the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
+        }
+    }
+
     /// Whether the phase is `Succeeded` or `Failed`, which no kubelet takes back.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl Pod {
+    /// The restartCounts of all containers, those of init containers included.
+    #[must_use]
+    pub fn restarts(&self) -> i64 {
+        let counts = self.containers.iter().filter_map(|container| Some(container.status.as_ref()?.restart_count));
+        counts.fold(self.other_restarts, i64::saturating_add)
     }
 }
 

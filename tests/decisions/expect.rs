@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet::decide::circumstances::{Circumstances, NodeFacts};
 use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::headroom::{Ledger, Swapped};
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
 use swaplet::decide::node_class::NodeClass;
@@ -38,6 +39,7 @@ pub struct Life {
     pub memory: Memory,
     pub rules: ExitImages,
     pub ladder: Ladder,
+    pub headroom: Ledger,
     pub node: NodeClass,
     pub facts: NodeFacts,
     pub now: Duration,
@@ -53,6 +55,7 @@ impl Life {
             memory: Memory::default(),
             rules,
             ladder: Ladder::default(),
+            headroom: Ledger::default(),
             node: NodeClass::Kubelet,
             facts: NodeFacts::default(),
             now: Duration::ZERO,
@@ -66,7 +69,14 @@ impl Life {
 
     /// What a decision about the pod depends on besides.
     pub fn around(&self) -> Circumstances<'_> {
-        Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, facts: self.facts, now: self.now }
+        Circumstances {
+            exit_images: &self.rules,
+            ladder: &self.ladder,
+            headroom: &self.headroom,
+            node: self.node,
+            facts: self.facts,
+            now: self.now,
+        }
     }
 
     /// Looks at a pod, and remembers a report as made.
@@ -76,6 +86,7 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
+        self.headroom.observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
         let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);

@@ -13,7 +13,7 @@ use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::ladder::Ladder;
+use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_table::NodeTable;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
@@ -75,17 +75,31 @@ impl World {
         self.start_controller_as(SWAPLET, CONCURRENCY)
     }
 
+    /// Starts a controller that writes the phase of pods rather than their images.
+    pub fn start_finishing_controller(&self) -> Life {
+        self.start_controller_with(SWAPLET, CONCURRENCY, Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() })
+    }
+
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
-        self.start(user_agent, concurrency, None)
+        self.start(user_agent, concurrency, None, Ladder::default())
     }
 
     /// Starts one that keeps what it learns of nodes in this namespace.
     pub fn start_controller_keeping(&self, state_namespace: &str) -> Life {
-        self.start(SWAPLET, CONCURRENCY, Some(state_namespace.to_owned()))
+        self.start(SWAPLET, CONCURRENCY, Some(state_namespace.to_owned()), Ladder::default())
     }
 
-    fn start(&self, user_agent: &'static str, concurrency: usize, state_namespace: Option<String>) -> Life {
+    /// Starts a controller that swaps, and writes the phase where that does not do.
+    pub fn start_controller_that_may_finish(&self) -> Life {
+        self.start_controller_with(SWAPLET, CONCURRENCY, Ladder { finish: true, ..Ladder::default() })
+    }
+
+    fn start_controller_with(&self, user_agent: &'static str, concurrency: usize, ladder: Ladder) -> Life {
+        self.start(user_agent, concurrency, None, ladder)
+    }
+
+    fn start(&self, user_agent: &'static str, concurrency: usize, state_namespace: Option<String>, ladder: Ladder) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
@@ -93,7 +107,7 @@ impl World {
             namespace: None,
             rules: Rules {
                 exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
-                ladder: Ladder::default(),
+                ladder,
                 node_table: NodeTable::built_in(),
             },
             concurrency,
@@ -125,7 +139,7 @@ impl World {
         self.fault(effect, |rule| rule.verb(Verb::Patch).resource("pods").times(1))
     }
 
-    /// A rule for the next watch of a controller, or for the one that runs.
+    /// A rule for the next watch of pods of a controller, or for the one that runs.
     pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
         self.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods").times(1))
     }
@@ -249,6 +263,11 @@ impl World {
         self.requests().iter().filter(|request| request.verb == verb && request.resource != "nodes").count()
     }
 
+    /// How often controllers listed pods.
+    pub fn lists(&self) -> usize {
+        self.requests().iter().filter(|request| request.verb == Verb::List && request.resource == "pods").count()
+    }
+
     /// How many patches of a pod arrived from controllers, refused ones included.
     pub fn patches(&self, name: &str) -> usize {
         self.requests().iter().filter(|request| request.verb == Verb::Patch && request.name == name).count()
@@ -285,14 +304,29 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods and nodes are listed and watched, pods are patched, Events are created, and what is known of nodes is kept in one ConfigMap; nothing else is ever asked for.
+/// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are created, and what is known of nodes is
+/// kept in one ConfigMap; nothing else is ever asked for.
 fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods" | "nodes", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
         (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
+        (Verb::Patch, "pods", "status") => is_a_finish(request),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
+}
+
+/// A patch of the status names the uid, and writes phase, condition and nudge and nothing else.
+fn is_a_finish(request: &Recorded) {
+    assert_eq!(request.content_type, "application/strategic-merge-patch+json");
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let (metadata, status) = (&request.body["metadata"], &request.body["status"]);
+    assert_eq!(keys(&request.body), ["metadata", "status"]);
+    assert!(metadata["uid"].is_string(), "{}", request.body);
+    assert!(keys(metadata).iter().all(|key| ["annotations", "resourceVersion", "uid"].contains(&key.as_str())), "{}", request.body);
+    assert_eq!(keys(&metadata["annotations"]), ["swaplet.io/finished"]);
+    assert_eq!(keys(status), ["conditions", "phase"]);
+    assert_eq!((status["conditions"].as_array().unwrap().len(), &status["conditions"][0]["type"]), (1, &json!("SidecarTerminated")));
 }
 
 /// A patch tests the uid, then name and image of each container before it replaces the image; and it is small.

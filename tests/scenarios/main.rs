@@ -8,7 +8,9 @@
 mod answers;
 mod crowds;
 mod edits;
+mod finish;
 mod harness;
+mod headroom;
 mod line;
 mod lives;
 mod node;
