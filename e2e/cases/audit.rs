@@ -47,15 +47,20 @@ fn read(line: &str, user: &str) -> Option<Written> {
     })
 }
 
+/// The pods whose images the controller of this namespace has changed, each as often as that was done, sorted.
+pub fn swapped_in(namespace: &str) -> Vec<String> {
+    let mut swapped: Vec<_> = written_in(namespace).into_iter().filter(Written::is_applied_swap).map(|write| write.pod).collect();
+    swapped.sort_unstable();
+    swapped
+}
+
 /// Asserts that exactly these pods had their images changed, each by one patch, and that nothing but that and Events was
 /// written.
 pub fn assert_swapped_once(namespace: &str, pods: &[&str]) {
     let written = written_in(namespace);
-    let mut swapped: Vec<_> = written.iter().filter(|write| write.is_applied_swap()).map(|write| write.pod.as_str()).collect();
-    swapped.sort_unstable();
     let mut expected = pods.to_vec();
     expected.sort_unstable();
-    assert_eq!(swapped, expected, "{written:#?}");
+    assert_eq!(swapped_in(namespace), expected, "{written:#?}");
     let other = written.iter().find(|write| !write.is_applied_swap() && write.resource != "events" && write.code < 400);
     assert!(other.is_none(), "{other:#?}");
 }

@@ -24,4 +24,5 @@ mod pods;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;
+mod virtual_troubles;
 mod world;

@@ -26,8 +26,8 @@ pub struct Circumstances<'a> {
 }
 
 impl Circumstances<'_> {
-    /// Whether a kubelet runs the pods of the node, or may.
-    pub(super) fn may_be_kubelet(&self) -> bool {
+    /// Whether a kubelet runs the pods of the node, or may: finishing a pod needs more care then, which does no harm elsewhere.
+    pub(super) const fn may_be_kubelet(&self) -> bool {
         self.node.is_kubelet() || self.facts.may_be_kubelet
     }
 
@@ -46,6 +46,7 @@ pub struct NodeFacts {
     pub probed_until: Option<Duration>,
     /// When the class changes by itself, because what was proved on the node expires.
     pub class_until: Option<Duration>,
-    /// Whether a kubelet may run the pods of the node, whatever was proved there: finishing a pod needs more care then.
+    /// Whether a kubelet may run the pods of the node although its class says otherwise, by what was proved there or because nobody
+    /// can look.
     pub may_be_kubelet: bool,
 }
