@@ -1,11 +1,12 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::Args;
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
+use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
@@ -19,17 +20,21 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
+    #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
+    exit_image_paths: Vec<String>,
 }
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named.
+    /// No exit image is named, or a path cannot be in one.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images } = self;
+        let Self { exit_image, exit_images, exit_image_paths } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder: Ladder::default() })
+        let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
+        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images).with_default_paths(paths), ladder: Ladder::default() })
     }
 }

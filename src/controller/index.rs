@@ -202,10 +202,11 @@ impl Index {
         let mut effects = Vec::new();
         while let Some(uid) = self.ready.pop() {
             let (decision, more) = self.look(&uid, now);
+            let write = decision.and_then(|decision| self.begin(&uid, decision));
             effects.extend(more);
             effects.extend(self.look_at_woken(now));
-            if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision)) {
-                return (Some(write), effects);
+            if write.is_some() {
+                return (write, effects);
             }
         }
         (None, effects)
@@ -246,7 +247,7 @@ impl Index {
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
         let effects = entry.effects(&decision, &mut self.headroom, now);
-        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.wants > 0)).min();
+        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
         let before = std::mem::replace(&mut entry.due, again);
         if decision.action.is_some() {
             self.ready.push(&entry.pod.namespace, uid);

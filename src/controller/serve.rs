@@ -44,9 +44,10 @@ impl Health {
         self.state().jobs_trouble = None;
     }
 
-    /// Jobs could not be listed or watched.
-    pub fn jobs_trouble(&self, error: &str) {
-        self.state().jobs_trouble = Some(error.to_owned());
+    /// Jobs could not be listed or watched; whether this is new.
+    #[must_use]
+    pub fn jobs_trouble(&self, error: &str) -> bool {
+        self.state().jobs_trouble.replace(error.to_owned()).is_none_or(|before| before != error)
     }
 
     /// `Err` with the reason where not everything is seen that should be.
@@ -125,7 +126,8 @@ mod tests {
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch pods: list: forbidden\n");
         health.watching();
-        health.jobs_trouble("list: forbidden");
+        assert!(health.jobs_trouble("list: forbidden"));
+        assert!(!health.jobs_trouble("list: forbidden"));
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::derived_images::Paths;
 use super::reason::Reason;
 
 /// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
@@ -46,14 +47,16 @@ pub struct Decision {
     /// What to tell once the action is applied.
     pub done: Option<Report>,
     /// So many swaps are to be made, now or as soon as they fit into what the Job allows.
-    pub wants: u32,
+    pub swaps_wanted: u32,
     /// When to look again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,
+    /// The derived exit images that are wanted and not there.
+    pub wants: Vec<Paths>,
 }
 
 impl Decision {
     pub(super) const fn quiet(reason: Reason) -> Self {
-        Self { reason, action: None, reports: Vec::new(), done: None, wants: 0, again: None }
+        Self { reason, action: None, reports: Vec::new(), done: None, swaps_wanted: 0, again: None, wants: Vec::new() }
     }
 
     pub(super) fn later(reason: Reason, again: Duration) -> Self {

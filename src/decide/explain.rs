@@ -5,16 +5,21 @@
 
 use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report};
+use super::headroom::Headroom;
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
+use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
-use super::terminate::{ask, decide, out_of_scope, refused, unended};
+use super::swap;
+use super::terminate::{Unended, ask, decide, out_of_scope, refused, unended};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
 const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
 const NODE: &str = "labels and taints of the node, and what was proved there";
+const FIT: &str = "command, PATH and mounts of the container, beside the paths of the exit image (truth table, rows 7 to 10 and 36)";
+const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
 const LADDER: &str = "the ladder of the node's class";
 
 /// One thing that was looked at.
@@ -100,6 +105,10 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
     let unended = unended(pod);
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
     let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
+    if rungs.contains(&Rung::Swap) {
+        findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+        findings.extend(restarts(pod, &unended, memory, around));
+    }
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
         let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
         findings.push(finding(format!("rung {rung:?}"), answer(*rung, &step), LADDER));
@@ -108,6 +117,22 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
         }
     }
     findings
+}
+
+fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
+    let seen = match preflight(pod, sidecar, around.exit_images) {
+        Preflight::Image { image, .. } => format!("{image} would end it"),
+        Preflight::Awaited(paths) => format!("an exit image with {} is to be pushed first", paths.join(", ")),
+        Preflight::Blocked { report, .. } => report.reason.to_string(),
+    };
+    finding(format!("exit image for {}", sidecar.name), seen, FIT)
+}
+
+/// Nothing where nobody counts them, or none would be added.
+fn restarts(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Finding> {
+    let swaps = swap::wanted(pod, unended, memory, around);
+    let answer = around.headroom.answer(pod, swaps);
+    (swaps > 0 && answer != Headroom::Free).then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }
 
 fn answer(rung: Rung, step: &Step) -> String {

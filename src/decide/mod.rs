@@ -9,6 +9,7 @@
 pub mod circumstances;
 pub mod command;
 pub mod decision;
+pub mod derived_images;
 mod ending;
 pub mod evidence;
 pub mod exit_images;
@@ -17,6 +18,7 @@ pub mod headroom;
 pub mod ladder;
 pub mod memory;
 pub mod node_class;
+mod preflight;
 pub mod reason;
 pub mod roles;
 mod swap;

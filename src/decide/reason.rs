@@ -28,6 +28,8 @@ pub enum Reason {
     HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// An exit image that a sidecar needs is being pushed.
+    ExitImageAwaited,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -44,6 +46,10 @@ pub enum Reason {
     ExitImageMissing,
     /// The container's own restart policy would start an exit image for ever.
     SidecarRestartsAlways,
+    /// The exit image does not have what the container would execute.
+    NeedsImage,
+    /// No exit image would end the container.
+    NotSwappable,
     /// The restart of a swap would fail the Job, and nothing that is under way changes that.
     NoHeadroom,
     /// The pod's Job has not been seen, so nobody knows how many restarts it allows.
@@ -82,7 +88,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -93,6 +99,7 @@ impl Reason {
         Self::WriteBackoff,
         Self::HeadroomWait,
         Self::SwapPending,
+        Self::ExitImageAwaited,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -100,6 +107,8 @@ impl Reason {
         Self::ExitImageInvalid,
         Self::ExitImageMissing,
         Self::SidecarRestartsAlways,
+        Self::NeedsImage,
+        Self::NotSwappable,
         Self::NoHeadroom,
         Self::JobUnknown,
         Self::NoRung,
@@ -130,6 +139,7 @@ impl Reason {
             Self::WriteBackoff => "WriteBackoff",
             Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
+            Self::ExitImageAwaited => "ExitImageAwaited",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -137,6 +147,8 @@ impl Reason {
             Self::ExitImageInvalid => "ExitImageInvalid",
             Self::ExitImageMissing => "ExitImageMissing",
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::NeedsImage => "NeedsImage",
+            Self::NotSwappable => "NotSwappable",
             Self::NoHeadroom => "NoHeadroom",
             Self::JobUnknown => "JobUnknown",
             Self::NoRung => "NoRung",

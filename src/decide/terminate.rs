@@ -24,8 +24,11 @@ pub(super) type Unended<'a> = (usize, &'a Container);
 /// strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision =
-        out_of_scope(pod, memory).or_else(|| refused(pod)).or_else(|| mains_not_done(pod)).unwrap_or_else(|| sidecars(pod, memory, around));
+    let decision = out_of_scope(pod, memory).or_else(|| refused(pod)).unwrap_or_else(|| {
+        let unended = unended(pod);
+        let wants = swap::wants(pod, &unended, memory, around);
+        Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, &unended, memory, around)) }
+    });
     unless_said(when_free(decision, memory, around), memory)
 }
 
@@ -137,8 +140,7 @@ pub(super) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
 }
 
 /// The mains are done and the pod is not finished: the first rung that leads on says what to do about its sidecars.
-fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let unended = unended(pod);
+fn sidecars(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
@@ -146,7 +148,7 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
-        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
+        match ask(*rung, pod, unended, &rungs[nth + 1..], memory, around) {
             Step::Here(decision) => return decision,
             Step::Next { reports, again } => {
                 refused.extend(reports);
@@ -154,8 +156,9 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
             }
         }
     }
-    let wants = if refused.iter().any(|report| report.reason == Reason::NoHeadroom) { swap::wanted(pod, memory, around) } else { 0 };
-    Decision { wants, ..exhausted(refused, earliest, around) }
+    let lacks_room = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
+    let swaps_wanted = if lacks_room { swap::wanted(pod, unended, memory, around) } else { 0 };
+    Decision { swaps_wanted, ..exhausted(refused, earliest, around) }
 }
 
 /// What one rung says; `later` are those after it.

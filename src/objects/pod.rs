@@ -2,6 +2,7 @@
 
 use super::env::Mark;
 use super::job::JobRef;
+use crate::decide::command::ContainerFacts;
 
 /// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Container {
     pub has_restart_rules: bool,
     /// What its environment says about its role.
     pub mark: Mark,
+    /// What decides which program an exit image would be started with; for sidecars only.
+    pub facts: Option<Box<ContainerFacts>>,
     /// The entry of `status.containerStatuses` with this name, if the node reported one.
     pub status: Option<ContainerStatus>,
 }
@@ -128,12 +131,12 @@ pub enum Phase {
 }
 
 impl RestartPolicy {
-    pub(super) fn read(text: Option<Box<str>>) -> Self {
-        match text.as_deref() {
+    pub(super) fn read(text: Option<&str>) -> Self {
+        match text {
             Some("Always") => Self::Always,
             Some("OnFailure") => Self::OnFailure,
             Some("Never") => Self::Never,
-            _ => Self::Unknown(text.unwrap_or_default()),
+            _ => Self::Unknown(text.unwrap_or_default().into()),
         }
     }
 }

@@ -14,6 +14,6 @@ mod headroom_model;
 mod openkruise;
 mod properties;
 mod small_pods;
-
+mod verdicts;
 mod writes;
 mod wrong_types;

@@ -16,4 +16,5 @@ mod node;
 mod nodes;
 mod objects;
 mod shapes;
+mod verdicts;
 mod watches;

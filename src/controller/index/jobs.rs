@@ -53,12 +53,12 @@ impl Entry {
     /// What the decision needs of the Job. What was granted to a write is kept until the watch shows what became of it: an older
     /// state may come after the answer.
     pub(super) fn need(&mut self, decision: &Decision, shown: bool, now: Duration) -> Need {
-        let may_write = self.memory.in_flight || decision.wants > 0 || decision.reason == Reason::WriteBackoff;
+        let may_write = self.memory.in_flight || decision.swaps_wanted > 0 || decision.reason == Reason::WriteBackoff;
         self.unseen = self.unseen.filter(|until| *until > now && (may_write || !shown));
         if self.memory.in_flight || self.unseen.is_some() {
             Need::Held
-        } else if decision.wants > 0 {
-            Need::Swaps(decision.wants)
+        } else if decision.swaps_wanted > 0 {
+            Need::Swaps(decision.swaps_wanted)
         } else {
             Need::Nothing
         }
