@@ -382,7 +382,7 @@ fn a_second_swap_of_a_pod_does_not_wait_for_its_first() {
     let runs = of_job("b").with(main_container("main").running()).read();
     let once = Swapped { containers: 1, coming: 0 };
     for (limit, fits) in [(2, false), (3, true)] {
-        let mut ledger = ledger(limit, &[runs.clone()]);
+        let mut ledger = ledger(limit, std::slice::from_ref(&runs));
         ledger.observe(&stuck, once, 0);
         assert_eq!(ledger.answer(&stuck, 1) == Headroom::Fits, fits, "limit {limit}: {:?}", ledger.answer(&stuck, 1));
         ledger.need(&stuck, Need::Swaps(1));
