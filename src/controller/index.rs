@@ -8,6 +8,8 @@ mod jobs;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::budgets::Budgets;
+use super::nodes::{Learned, Nodes};
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
@@ -16,8 +18,11 @@ use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
-use crate::decide::node_class::NodeClass;
+use crate::decide::node_table::NodeTable;
+use crate::decide::node_verdicts::Proved;
+use crate::decide::proof;
 use crate::decide::reason::Reason;
+use crate::decide::swap::patience;
 use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
 
@@ -29,6 +34,9 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest wait after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
+
+/// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
+const PROBE_MARGIN: Duration = Duration::from_secs(30);
 
 /// A write to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +69,8 @@ pub enum Effect {
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
+    /// A pod has proved how its node treats swaps.
+    Learned(Learned),
 }
 
 struct Entry {
@@ -77,6 +87,8 @@ struct Entry {
     unseen: Option<Duration>,
     due: Option<Duration>,
     list: u64,
+    /// What it has proved about its node: once, for an old proof is no news.
+    proved: Option<Proved>,
 }
 
 /// The rules of the installation.
@@ -86,11 +98,16 @@ pub struct Rules {
     pub exit_images: ExitImages,
     /// The ways to end a sidecar that the administrator allows.
     pub ladder: Ladder,
+    /// How nodes are recognised.
+    pub node_table: NodeTable,
 }
 
 /// The pods, and which of them want a write or another look.
 pub struct Index {
     rules: Rules,
+    /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
+    pub nodes: Nodes,
+    budgets: Budgets,
     entries: HashMap<Box<str>, Entry>,
     /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
@@ -103,8 +120,9 @@ impl Index {
     /// An empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        let headroom = Ledger::default();
-        Self { rules, entries: HashMap::new(), headroom, due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
+        let nodes = Nodes::new(rules.node_table.clone());
+        let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
+        Self { rules, nodes, budgets: Budgets::default(), entries, headroom: Ledger::default(), due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -122,7 +140,7 @@ impl Index {
     /// How many pods wait for a write.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.budgets.waiting()
     }
 
     /// A list of all pods begins.
@@ -155,7 +173,7 @@ impl Index {
                 self.entries.insert(uid.clone(), Entry::new(pod, self.list));
             }
         }
-        let mut effects = self.look(&uid, now).1;
+        let mut effects = self.look(&uid, now);
         effects.extend(self.look_at_woken(now));
         effects
     }
@@ -169,8 +187,22 @@ impl Index {
 
     /// Nothing will be done for this pod; its restarts may still count.
     fn forget(&mut self, uid: &str) {
-        if let Some(Entry { due: Some(at), .. }) = self.entries.remove(uid) {
+        let Some(entry) = self.entries.remove(uid) else { return };
+        if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
+        }
+        if self.nodes.probe_ends(&entry.pod) {
+            self.look_soon(|pod| pod.node == entry.pod.node);
+        }
+    }
+
+    /// These pods are looked at when the index is next woken: something around them has changed.
+    pub fn look_soon(&mut self, concerned: impl Fn(&Pod) -> bool) {
+        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(&entry.pod)) {
+            if let Some(at) = entry.due.replace(Duration::ZERO) {
+                self.due.remove(&(at, uid.clone()));
+            }
+            self.due.insert((Duration::ZERO, uid.clone()));
         }
     }
 
@@ -178,6 +210,12 @@ impl Index {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// When a provider that is asked too often may be asked again, if a pod waits for that.
+    #[must_use]
+    pub fn next_budget(&self) -> Option<Duration> {
+        self.budgets.next()
     }
 
     /// Looks at the pods whose time has come.
@@ -191,7 +229,7 @@ impl Index {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
         }
         effects.extend(self.look_at_woken(now));
         effects
@@ -200,9 +238,9 @@ impl Index {
     /// The next write, decided from the latest state of the pod whose turn it is.
     pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
-        while let Some(uid) = self.ready.pop() {
-            let (decision, more) = self.look(&uid, now);
-            let write = decision.and_then(|decision| self.begin(&uid, decision));
+        while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
+            let (decision, more) = self.decide(&uid, now);
+            let write = decision.and_then(|decision| self.begin(&uid, decision, now));
             effects.extend(more);
             effects.extend(self.look_at_woken(now));
             if write.is_some() {
@@ -225,37 +263,52 @@ impl Index {
         };
         entry.memory.in_flight = false;
         let mut effects = entry.settle(write, outcome, now);
-        if *outcome == Outcome::Gone {
-            let pod = entry.pod.clone();
+        let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
+            let node = entry.pod.node.clone();
+            self.look_soon(|pod| pod.node == node);
+        }
+        if let Some(pod) = gone {
             effects.extend(self.remove(&pod, now));
         } else {
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
             effects.extend(self.look_at_woken(now));
         }
         effects
     }
 
+    /// Looks at a pod; if something is to be written, it waits its turn.
+    fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+        let (decision, effects) = self.decide(uid, now);
+        if let (Some(Decision { action: Some(_), .. }), Some(entry)) = (decision, self.entries.get(uid)) {
+            self.ready.push(&entry.pod.namespace, uid);
+        }
+        effects
+    }
+
     /// Decides about a pod and does with the decision all that is not a write.
-    fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+    fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let Rules { exit_images, ladder } = &self.rules;
+        let Rules { exit_images, ladder, .. } = &self.rules;
+        entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
         let shown = entry.shown(exit_images);
         self.headroom.observe(&entry.pod, entry.swapped, entry.list);
-        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node: NodeClass::Kubelet, now };
+        let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
+        let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
+        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, now };
         let decision = decide(&entry.pod, &entry.memory, &around);
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
-        let effects = entry.effects(&decision, &mut self.headroom, now);
+        let mut effects = entry.effects(&decision, &mut self.headroom, now);
         let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
         let before = std::mem::replace(&mut entry.due, again);
-        if decision.action.is_some() {
-            self.ready.push(&entry.pod.namespace, uid);
-        }
         self.reschedule(uid, before, again);
         if is_over(decision.reason) {
             self.forget(uid);
         }
+        effects.extend(learned.map(|learned| self.learned(learned, uid)));
         (Some(decision), effects)
     }
 
@@ -271,9 +324,27 @@ impl Index {
         }
     }
 
-    fn begin(&mut self, uid: &str, decision: Decision) -> Option<Write> {
+    /// The other pods of the node are looked at again.
+    fn learned(&mut self, learned: Learned, by: &str) -> Effect {
+        if let Some(entry) = self.entries.get(by) {
+            self.nodes.probe_ends(&entry.pod);
+        }
+        self.look_soon(|pod| pod.node == learned.node && &*pod.uid != by);
+        Effect::Learned(learned)
+    }
+
+    fn begin(&mut self, uid: &str, decision: Decision, now: Duration) -> Option<Write> {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
+        if matches!(action, Action::Swap(_)) {
+            let pod = &entry.pod;
+            if let Some((provider, rate)) = self.nodes.budget(pod)
+                && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
+            {
+                return None;
+            }
+            self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
+        }
         entry.memory.in_flight = true;
         self.headroom.need(&entry.pod, Need::Held);
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
@@ -300,7 +371,7 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 impl Entry {
     fn new(pod: Pod, list: u64) -> Self {
         let (memory, swapped) = (Memory::default(), Swapped::default());
-        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list }
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list, proved: None }
     }
 
     fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {

@@ -6,12 +6,15 @@
 //!
 //! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and Events.
 
+pub mod budgets;
 pub mod clock;
 pub mod index;
 pub mod metrics;
+pub mod nodes;
 mod queue;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod verdict_store;
 pub mod watch;
 pub mod writer;

@@ -22,6 +22,7 @@ pub struct Health(Arc<Mutex<State>>);
 struct State {
     seen: bool,
     trouble: Option<String>,
+    nodes: Option<String>,
     /// Jobs cannot be seen. The work on other pods goes on.
     jobs_trouble: Option<String>,
 }
@@ -39,6 +40,16 @@ impl Health {
         self.state().trouble = Some(error.to_owned());
     }
 
+    /// Nodes are seen.
+    pub fn nodes_seen(&self) {
+        self.state().nodes = None;
+    }
+
+    /// Nodes must not be looked at. The controller works without, so this is told and does not make it unready.
+    pub fn nodes_hidden(&self, error: &str) {
+        self.state().nodes = Some(error.to_owned());
+    }
+
     /// Jobs are seen.
     pub fn watching_jobs(&self) {
         self.state().jobs_trouble = None;
@@ -50,17 +61,20 @@ impl Health {
         self.state().jobs_trouble.replace(error.to_owned()).is_none_or(|before| before != error)
     }
 
-    /// `Err` with the reason where not everything is seen that should be.
+    /// How it is going; `Err` with the reason where not everything is seen that should be.
     ///
     /// # Errors
     /// What keeps the controller from seeing pods or Jobs, in words.
-    pub fn ready(&self) -> Result<(), String> {
+    pub fn ready(&self) -> Result<String, String> {
         let state = self.state();
         match (&state.trouble, &state.jobs_trouble) {
             (Some(error), _) => Err(format!("cannot watch pods: {error}")),
             (None, _) if !state.seen => Err("the first list of pods is not complete".to_owned()),
             (None, Some(error)) => Err(format!("cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}")),
-            (None, None) => Ok(()),
+            (None, None) => Ok(state.nodes.as_ref().map_or_else(
+                || "ok".to_owned(),
+                |error| format!("ok, but every node counts as Unknown, because nodes cannot be looked at: {error}"),
+            )),
         }
     }
 
@@ -87,7 +101,7 @@ fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> 
     match path {
         "/healthz" => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
         "/readyz" => match health.ready() {
-            Ok(()) => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+            Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),
             Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
         },
         "/metrics" => {
@@ -126,6 +140,12 @@ mod tests {
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch pods: list: forbidden\n");
         health.watching();
+        health.nodes_hidden("nodes is forbidden");
+        let response = ready(&health);
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.body().contains("every node counts as Unknown") && response.body().contains("forbidden"), "{}", response.body());
+        health.nodes_seen();
+        assert_eq!(ready(&health).body(), "ok\n");
         assert!(health.jobs_trouble("list: forbidden"));
         assert!(!health.jobs_trouble("list: forbidden"));
         let response = ready(&health);

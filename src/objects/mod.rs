@@ -8,6 +8,7 @@ mod container_wire;
 pub mod env;
 pub mod job;
 pub mod lenient;
+pub mod node;
 pub mod pod;
 pub mod pod_template;
 pub mod wire;

@@ -84,6 +84,7 @@ impl From<ContainerSpecWire> for ContainerWire {
 #[serde(rename_all = "camelCase", default)]
 struct StatusWire {
     phase: Text,
+    reason: Text,
     init_container_statuses: Objects<RestartsWire>,
     container_statuses: Objects<ContainerStatusWire>,
 }
@@ -198,6 +199,7 @@ impl PodWire {
         let init = status.init_container_statuses.value.iter().map(|init| init.value.0.restart_count.value.unwrap_or_default());
         let mut statuses = StatusList::read(status.container_statuses.value);
         let containers = std::mem::take(&mut spec.containers.value);
+        let node = spec.node_name.value.take().unwrap_or_default();
         let around = spec.read();
         let containers = containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect();
         Some(Pod {
@@ -208,7 +210,10 @@ impl PodWire {
             job: self.job,
             restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
+            node,
             phase: Phase::read(status.phase.value.as_deref()),
+            reason: status.reason.value.unwrap_or_default(),
+            platform_ends_eci_sidecars: false,
             containers,
             other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
             malformed,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet::decide::circumstances::Circumstances;
+use swaplet::decide::circumstances::{Circumstances, NodeFacts};
 use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::{Ledger, Swapped};
@@ -41,6 +41,7 @@ pub struct Life {
     pub ladder: Ladder,
     pub headroom: Ledger,
     pub node: NodeClass,
+    pub facts: NodeFacts,
     pub now: Duration,
 }
 
@@ -56,6 +57,7 @@ impl Life {
             ladder: Ladder::default(),
             headroom: Ledger::default(),
             node: NodeClass::Kubelet,
+            facts: NodeFacts::default(),
             now: Duration::ZERO,
         }
     }
@@ -63,6 +65,18 @@ impl Life {
     pub fn later(&mut self, seconds: u64) -> &mut Self {
         self.now += Duration::from_secs(seconds);
         self
+    }
+
+    /// What a decision about the pod depends on besides.
+    pub fn around(&self) -> Circumstances<'_> {
+        Circumstances {
+            exit_images: &self.rules,
+            ladder: &self.ladder,
+            headroom: &self.headroom,
+            node: self.node,
+            facts: self.facts,
+            now: self.now,
+        }
     }
 
     /// Looks at a pod, and remembers a report as made.
@@ -73,9 +87,7 @@ impl Life {
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
         self.headroom.observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
-        let around =
-            Circumstances { exit_images: &self.rules, ladder: &self.ladder, headroom: &self.headroom, node: self.node, now: self.now };
-        let decision = decide(pod, &self.memory, &around);
+        let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);
         }

@@ -1,7 +1,6 @@
 //! What the ledger counts, whom it serves and what it says.
 
 use serde_json::{Value, json};
-use swaplet::decide::circumstances::Circumstances;
 use swaplet::decide::explain::explain;
 use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet::decide::reason::Reason;
@@ -399,8 +398,7 @@ fn an_explanation_says_what_the_job_allows() {
     let mut life = life(0);
     let pod = done("a").read();
     life.headroom.observe(&pod, Swapped::default(), 0);
-    let around = Circumstances { exit_images: &life.rules, ladder: &life.ladder, headroom: &life.headroom, node: life.node, now: life.now };
-    let findings = explain(&pod, &life.memory, &around).findings;
+    let findings = explain(&pod, &life.memory, &life.around()).findings;
     let seen = findings.iter().find(|finding| finding.subject == "restarts of the Job").map(|finding| &*finding.seen);
     let words = "the swaps would fail the Job: 0 restarts count, 1 more would come, and at 1 it fails (backoffLimit 0)";
     assert_eq!(seen, Some(words));

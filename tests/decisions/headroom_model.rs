@@ -144,6 +144,9 @@ impl State {
             containers: vec![main],
             other_restarts: self.restarts().into(),
             malformed: None,
+            node: "node".into(),
+            reason: Box::default(),
+            platform_ends_eci_sidecars: false,
         }
     }
 }

@@ -79,7 +79,7 @@ impl World {
         self.try_request(Method::PATCH, &path, "application/strategic-merge-patch+json", &patch).await.unwrap();
     }
 
-    fn swapped(&self) -> usize {
+    fn swapped_of_job(&self) -> usize {
         self.job_pods().iter().filter(|name| self.image(name) == EXIT).count()
     }
 
@@ -110,7 +110,7 @@ async fn with_job(pods: u32, backoff_limit: u32, policy: &str) -> (World, Life) 
     world.wait(1).await;
     world.create_job(job(pods, backoff_limit, policy)).await;
     world.wait(9).await;
-    assert_eq!((u32::try_from(world.job_pods().len()), world.swapped()), (Ok(pods), 0));
+    assert_eq!((u32::try_from(world.job_pods().len()), world.swapped_of_job()), (Ok(pods), 0));
     (world, life)
 }
 
@@ -142,11 +142,11 @@ async fn without_headroom_the_same_job_fails() {
 #[tokio::test(start_paused = true)]
 async fn under_never_nobody_waits() {
     let (world, _life) = twenty(0, "Never").await;
-    while world.swapped() == 0 {
+    while world.swapped_of_job() == 0 {
         world.wait(1).await;
     }
     world.wait(1).await;
-    assert_eq!(world.swapped(), 20);
+    assert_eq!(world.swapped_of_job(), 20);
     world.job_completes(20).await;
     world.each_pod_took_one_patch();
     world.is_quiet().await;
@@ -160,7 +160,7 @@ async fn restarts_by_the_user_are_counted() {
         world.restart_main(name, "main:2").await;
     }
     // The others end and wait for each other; while they do, one main is restarted once more.
-    while world.swapped() == 0 {
+    while world.swapped_of_job() == 0 {
         world.wait(1).await;
     }
     world.restart_main(&pods[0], "main:3").await;
@@ -206,7 +206,7 @@ async fn writes_without_an_answer_are_counted() {
 #[tokio::test(start_paused = true)]
 async fn deleted_pods_hold_no_room() {
     let (world, _life) = twenty(6, "OnFailure").await;
-    while world.swapped() == 0 {
+    while world.swapped_of_job() == 0 {
         world.wait(1).await;
     }
     for name in world.job_pods().iter().filter(|name| world.image(name) == EXIT) {
@@ -227,12 +227,12 @@ async fn a_limit_that_no_swap_fits_into_is_told_once_and_nothing_is_harmed() {
     let notes = world.notes_of_job();
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].0 == "NoHeadroom" && notes[0].1.contains("Raise spec.backoffLimit to at least 2"), "{notes:?}");
-    assert_eq!((world.swapped(), world.count(Verb::Patch), world.count(Verb::Create)), (0, 0, 1));
+    assert_eq!((world.swapped_of_job(), world.count(Verb::Patch), world.count(Verb::Create)), (0, 0, 1));
     world.is_quiet().await;
 
     world.set_limit(1).await;
     world.wait(10).await;
-    assert_eq!((world.swapped(), world.notes_of_job().len()), (0, 2), "the first limit still holds no swap, and that is told");
+    assert_eq!((world.swapped_of_job(), world.notes_of_job().len()), (0, 2), "the first limit still holds no swap, and that is told");
     world.set_limit(2).await;
     world.job_completes(20).await;
     world.each_pod_took_one_patch();

@@ -51,6 +51,7 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Whether it is a watch of pods.
     pub fn is_watch_of_pods(&self) -> bool {
         self.uri.contains("watch=true") && self.uri.contains("/pods?")
     }

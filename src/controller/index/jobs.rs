@@ -35,7 +35,9 @@ impl Index {
             if woken.is_empty() {
                 return effects;
             }
-            effects.extend(woken.iter().flat_map(|uid| self.look(uid, now).1));
+            for uid in woken {
+                effects.extend(self.look(&uid, now));
+            }
         }
     }
 }
