@@ -240,10 +240,11 @@ impl Index {
         let mut effects = Vec::new();
         while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
             let (decision, more) = self.decide(&uid, now);
+            let write = decision.and_then(|decision| self.begin(&uid, decision, now));
             effects.extend(more);
             effects.extend(self.look_at_woken(now));
-            if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
-                return (Some(write), effects);
+            if write.is_some() {
+                return (write, effects);
             }
         }
         (None, effects)

@@ -152,8 +152,10 @@ impl Controller {
         match &event {
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
-                self.health.jobs_trouble(error);
-                tracing::warn!(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+                // A right that is missing would be told every 15 s for ever.
+                if self.health.jobs_trouble(error) {
+                    tracing::warn!(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+                }
             }
             Event::ListStart => {}
             _ => self.health.watching_jobs(),

@@ -5,11 +5,13 @@
 
 use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report};
+use super::headroom::Headroom;
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
 use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
-use super::terminate::{ask, decide, out_of_scope, refused, turn};
+use super::swap;
+use super::terminate::{Unended, ask, decide, out_of_scope, refused, turn};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
@@ -17,6 +19,7 @@ const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IM
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
 const NODE: &str = "labels and taints of the node, and what was proved there";
 const FIT: &str = "command, PATH and mounts of the container, beside the paths of the exit image (truth table, rows 7 to 10 and 36)";
+const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
 const LADDER: &str = "the ladder of the node's class";
 
 /// One thing that was looked at.
@@ -110,6 +113,7 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
     let (unended, rungs) = turn(pod, memory, around);
     if rungs.contains(&Rung::Swap) {
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+        findings.extend(restarts(pod, &unended, memory, around));
     }
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
         let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
@@ -128,6 +132,13 @@ fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
         Preflight::Blocked { report, .. } => report.reason.to_string(),
     };
     finding(format!("exit image for {}", sidecar.name), seen, FIT)
+}
+
+/// Nothing where nobody counts them, or none would be added.
+fn restarts(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Finding> {
+    let swaps = swap::wanted(pod, unended, memory, around);
+    let answer = around.headroom.answer(pod, swaps);
+    (swaps > 0 && answer != Headroom::Free).then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }
 
 fn answer(rung: Rung, step: &Step) -> String {

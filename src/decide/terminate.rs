@@ -186,8 +186,8 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
             }
         }
     }
-    let short = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
-    let swaps_wanted = if short { swap::wanted(pod, memory, around) } else { 0 };
+    let lacks_room = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
+    let swaps_wanted = if lacks_room { swap::wanted(pod, unended, memory, around) } else { 0 };
     Decision { swaps_wanted, ..exhausted(pod, refused, earliest, around) }
 }
 
