@@ -103,7 +103,7 @@ impl Images {
     }
 }
 
-async fn send(reference: &str, image: &BuiltImage) {
+pub async fn send(reference: &str, image: &BuiltImage) {
     let reference = ImageReference::parse(reference).unwrap();
     let registry = Registry::connect(&reference, &Credentials::Anonymous, RegistryOptions::default()).await.unwrap();
     push(&registry, &reference, image, true).await.unwrap();

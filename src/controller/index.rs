@@ -6,10 +6,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::derive::Pushed;
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
@@ -58,6 +60,8 @@ pub enum Effect {
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
+    /// Push the exit image with these paths.
+    Derive(Paths),
 }
 
 struct Entry {
@@ -67,6 +71,8 @@ struct Entry {
     /// What to tell if a write turns out to have been applied whose answer was lost.
     unconfirmed: Option<Report>,
     due: Option<Duration>,
+    /// Whether it wants an exit image that is not there.
+    wants: bool,
     list: u64,
 }
 
@@ -136,7 +142,8 @@ impl Index {
                 entry.list = self.list;
             }
             None => {
-                let entry = Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list };
+                let memory = Memory::default();
+                let entry = Entry { pod, memory, last: None, unconfirmed: None, due: None, wants: false, list: self.list };
                 self.entries.insert(uid.clone(), entry);
             }
         }
@@ -206,13 +213,26 @@ impl Index {
         effects
     }
 
+    /// The push of a derived exit image has come back: the pods that want one are looked at.
+    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
+        self.rules.exit_images.derived_came(paths, pushed, now);
+        let waiting: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.wants).map(|(uid, _)| uid.clone()).collect();
+        waiting.iter().flat_map(|uid| self.look(uid, now).1).collect()
+    }
+
     /// Decides about a pod and does with the decision all that is not a write.
     fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
         let Rules { exit_images, ladder } = &self.rules;
         let around = Circumstances { exit_images, ladder, node: NodeClass::Kubelet, now };
         let decision = entry.decide(&around);
-        let effects = entry.effects(&decision, now);
+        let mut effects = entry.effects(&decision, now);
+        entry.wants = !decision.wants.is_empty();
+        for paths in &decision.wants {
+            if self.rules.exit_images.ask_derived(&entry.pod.namespace, paths, now) {
+                effects.push(Effect::Derive(paths.clone()));
+            }
+        }
         let before = std::mem::replace(&mut entry.due, decision.again);
         if decision.action.is_some() {
             self.ready.push(&entry.pod.namespace, uid);

@@ -1,4 +1,4 @@
-//! Everything that talks to the API server: watches, the one writer, reports.
+//! Everything that talks to the API server: watches, the one writer, reports; and what pushes exit images meanwhile ([`derive`]).
 //!
 //! ```text
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
@@ -7,6 +7,7 @@
 //! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and Events.
 
 pub mod clock;
+pub mod derive;
 pub mod index;
 pub mod metrics;
 mod queue;

@@ -8,6 +8,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use super::clock::Clock;
+use super::derive::{Deriver, Push, Pushed};
 use super::index::{Effect, Index, Rules, Write};
 use super::metrics::Metrics;
 use super::report::Reporter;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub write_deadline: Duration,
     /// The name of this process in Events.
     pub instance: String,
+    /// How exit images are pushed that the rules allow to derive.
+    pub push: Option<Push>,
 }
 
 /// A background task ended that never ends: the process must be started anew.
@@ -70,6 +73,7 @@ pub async fn run(
             () = &mut shutdown => break,
             event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
+            Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
         }
     }
@@ -85,6 +89,7 @@ struct Controller {
     health: Health,
     concurrency: usize,
     writes: JoinSet<(Write, Outcome)>,
+    deriver: Deriver,
     brake: Duration,
 }
 
@@ -99,6 +104,7 @@ impl Controller {
             health,
             concurrency: settings.concurrency.max(1),
             writes: JoinSet::new(),
+            deriver: Deriver::new(settings.push.clone()),
             brake: Duration::ZERO,
         }
     }
@@ -177,13 +183,24 @@ impl Controller {
         Ok(())
     }
 
-    fn effects(&self, effects: Vec<Effect>) {
+    fn derived(&mut self, paths: &[String], pushed: Pushed) {
+        match &pushed {
+            Ok(reference) => tracing::info!(?paths, %reference, "an exit image for these paths is there"),
+            Err(trouble) => tracing::warn!(?paths, error = trouble.words, "no exit image for these paths; trying again later"),
+        }
+        self.metrics.wrote("images", if pushed.is_ok() { "applied" } else { "failed" });
+        let effects = self.index.derived_came(paths, pushed, self.clock.now());
+        self.effects(effects);
+    }
+
+    fn effects(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Notice(notice) => self.reporter.tell(notice),
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Swapped(delay) => self.metrics.swapped_after(delay),
                 Effect::Ended(delay) => self.metrics.ended_after(delay),
+                Effect::Derive(paths) => self.deriver.start(paths),
             }
         }
     }

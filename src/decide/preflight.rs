@@ -76,15 +76,15 @@ fn derived<'a>(
     exit_images: &'a ExitImages,
 ) -> Preflight<'a> {
     let paths = paths(resolve(facts, &StandardPaths));
-    let (why, again) = match exit_images.derived(&pod.namespace, &paths) {
+    let (why, again, comes) = match exit_images.derived(&pod.namespace, &paths) {
         Some(Derived::Ready(image)) => return Preflight::Image { image, refused: choice.refused },
         Some(Derived::Awaited) => return Preflight::Awaited(paths),
-        Some(Derived::Failed(words, again)) => (format!("; it could not be pushed: {words}"), Some(again)),
-        Some(Derived::TooMany) => ("; the pods of this namespace have asked for too many exit images".to_owned(), None),
-        None => (String::new(), None),
+        Some(Derived::Failed(words, again)) => (format!("; it could not be pushed: {words}"), again, true),
+        Some(Derived::TooMany) => ("; the pods of this namespace have asked for too many exit images".to_owned(), None, false),
+        None => (String::new(), None, false),
     };
     let note = format!("the exit image {} does not have {}{why}; {}", choice.image, paths.join(", "), remedy(&paths, exit_images));
-    Preflight::Blocked { report: report(Reason::NeedsImage, container, &note), wants: again.is_some().then_some(paths), again }
+    Preflight::Blocked { report: report(Reason::NeedsImage, container, &note), wants: comes.then_some(paths), again }
 }
 
 fn paths(verdict: Verdict) -> Paths {

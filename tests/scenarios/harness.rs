@@ -8,10 +8,12 @@ use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
+use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
@@ -20,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::line::Line;
-use super::objects::{EXIT, pod};
+use super::objects::{DERIVED, EXIT, pod};
 
 /// How many writes of pods the controllers of the tests make at once.
 pub const CONCURRENCY: usize = 4;
@@ -76,15 +78,27 @@ impl World {
 
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
+        self.start(user_agent, concurrency, ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()), None)
+    }
+
+    /// Starts a controller that derives exit images; `push` stands for the registry.
+    pub fn start_deriving_controller(&self, push: Push) -> Life {
+        let derived = DerivedImages::new(DERIVED.parse().unwrap());
+        let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()).with_derived(derived);
+        self.start(SWAPLET, CONCURRENCY, exit_images, Some(push))
+    }
+
+    fn start(&self, user_agent: &'static str, concurrency: usize, exit_images: ExitImages, push: Option<Push>) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
         let settings = Settings {
             namespace: None,
-            rules: Rules { exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()), ladder: Ladder::default() },
+            rules: Rules { exit_images, ladder: Ladder::default() },
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
+            push,
         };
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
@@ -266,6 +280,7 @@ fn is_guarded(request: &Recorded) {
         assert!(container.starts_with("/spec/containers/"), "{}", request.body);
         assert_eq!((&swap[0]["op"], &swap[0]["path"]), (&json!("test"), &json!(format!("{container}/name"))));
         assert_eq!((&swap[1]["op"], &swap[2]["op"], &swap[2]["path"]), (&json!("test"), &json!("replace"), &swap[1]["path"]));
-        assert_eq!(swap[2]["value"], EXIT);
+        let to = swap[2]["value"].as_str().unwrap();
+        assert!(to == EXIT || to.starts_with(&format!("{DERIVED}@")), "{to}");
     }
 }

@@ -115,6 +115,7 @@ async fn controller(client: Client) {
         concurrency: 16,
         write_deadline: Duration::from_secs(10),
         instance: CONTROLLER.to_owned(),
+        push: None,
     };
     let metrics = Metrics::register(&mut Registry::default());
     let _ = run(client, settings, metrics, Health::default(), std::future::pending()).await;
