@@ -6,7 +6,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::budgets::Budgets;
 use super::derive::Pushed;
+use super::nodes::{Learned, Nodes};
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
@@ -15,8 +17,11 @@ use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
-use crate::decide::node_class::NodeClass;
+use crate::decide::node_table::NodeTable;
+use crate::decide::node_verdicts::Proved;
+use crate::decide::proof;
 use crate::decide::reason::Reason;
+use crate::decide::swap::patience;
 use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
 
@@ -28,6 +33,9 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest wait after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
+
+/// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
+const PROBE_MARGIN: Duration = Duration::from_secs(30);
 
 /// A write to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +70,8 @@ pub enum Effect {
     Ended(Duration),
     /// Push the exit image with these paths.
     Derive(Paths),
+    /// A pod has proved how its node treats swaps.
+    Learned(Learned),
 }
 
 struct Entry {
@@ -74,6 +84,8 @@ struct Entry {
     /// Whether it wants an exit image that is not there.
     wants: bool,
     list: u64,
+    /// What it has proved about its node: once, for an old proof is no news.
+    proved: Option<Proved>,
 }
 
 /// The rules of the installation.
@@ -83,11 +95,16 @@ pub struct Rules {
     pub exit_images: ExitImages,
     /// The ways to end a sidecar that the administrator allows.
     pub ladder: Ladder,
+    /// How nodes are recognised.
+    pub node_table: NodeTable,
 }
 
 /// The pods, and which of them want a write or another look.
 pub struct Index {
     rules: Rules,
+    /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
+    pub nodes: Nodes,
+    budgets: Budgets,
     entries: HashMap<Box<str>, Entry>,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
@@ -98,7 +115,9 @@ impl Index {
     /// An empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
+        let nodes = Nodes::new(rules.node_table.clone());
+        let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
+        Self { rules, nodes, budgets: Budgets::default(), entries, due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -116,7 +135,7 @@ impl Index {
     /// How many pods wait for a write.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.budgets.waiting()
     }
 
     /// A list of all pods begins.
@@ -143,17 +162,31 @@ impl Index {
             }
             None => {
                 let memory = Memory::default();
-                let entry = Entry { pod, memory, last: None, unconfirmed: None, due: None, wants: false, list: self.list };
+                let entry = Entry { pod, memory, last: None, unconfirmed: None, due: None, wants: false, list: self.list, proved: None };
                 self.entries.insert(uid.clone(), entry);
             }
         }
-        self.look(&uid, now).1
+        self.look(&uid, now)
     }
 
     /// A pod is gone.
     pub fn remove(&mut self, uid: &str) {
-        if let Some(Entry { due: Some(at), .. }) = self.entries.remove(uid) {
+        let Some(entry) = self.entries.remove(uid) else { return };
+        if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
+        }
+        if self.nodes.probe_ends(&entry.pod) {
+            self.look_soon(|pod| pod.node == entry.pod.node);
+        }
+    }
+
+    /// These pods are looked at when the index is next woken: something around them has changed.
+    pub fn look_soon(&mut self, concerned: impl Fn(&Pod) -> bool) {
+        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(&entry.pod)) {
+            if let Some(at) = entry.due.replace(Duration::ZERO) {
+                self.due.remove(&(at, uid.clone()));
+            }
+            self.due.insert((Duration::ZERO, uid.clone()));
         }
     }
 
@@ -161,6 +194,12 @@ impl Index {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// When a provider that is asked too often may be asked again, if a pod waits for that.
+    #[must_use]
+    pub fn next_budget(&self) -> Option<Duration> {
+        self.budgets.next()
     }
 
     /// Looks at the pods whose time has come.
@@ -174,7 +213,7 @@ impl Index {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
         }
         effects
     }
@@ -182,10 +221,10 @@ impl Index {
     /// The next write, decided from the latest state of the pod whose turn it is.
     pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
-        while let Some(uid) = self.ready.pop() {
-            let (decision, more) = self.look(&uid, now);
+        while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
+            let (decision, more) = self.decide(&uid, now);
             effects.extend(more);
-            if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision)) {
+            if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
                 return (Some(write), effects);
             }
         }
@@ -205,10 +244,23 @@ impl Index {
         };
         entry.memory.in_flight = false;
         let mut effects = entry.settle(write, outcome, now);
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
+            let node = entry.pod.node.clone();
+            self.look_soon(|pod| pod.node == node);
+        }
         if *outcome == Outcome::Gone {
             self.remove(&uid);
         } else {
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
+        }
+        effects
+    }
+
+    /// Looks at a pod; if something is to be written, it waits its turn.
+    fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+        let (decision, effects) = self.decide(uid, now);
+        if let (Some(Decision { action: Some(_), .. }), Some(entry)) = (decision, self.entries.get(uid)) {
+            self.ready.push(&entry.pod.namespace, uid);
         }
         effects
     }
@@ -217,15 +269,19 @@ impl Index {
     pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
         self.rules.exit_images.derived_came(paths, pushed, now);
         let waiting: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.wants).map(|(uid, _)| uid.clone()).collect();
-        waiting.iter().flat_map(|uid| self.look(uid, now).1).collect()
+        waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
     }
 
     /// Decides about a pod and does with the decision all that is not a write.
-    fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+    fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let Rules { exit_images, ladder } = &self.rules;
-        let around = Circumstances { exit_images, ladder, node: NodeClass::Kubelet, now };
-        let decision = entry.decide(&around);
+        let Rules { exit_images, ladder, .. } = &self.rules;
+        entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
+        entry.memory.observe(&entry.pod, exit_images, now);
+        let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
+        let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
+        let decision = decide(&entry.pod, &entry.memory, &Circumstances { exit_images, ladder, node, facts, now });
         let mut effects = entry.effects(&decision, now);
         entry.wants = !decision.wants.is_empty();
         for paths in &decision.wants {
@@ -234,13 +290,11 @@ impl Index {
             }
         }
         let before = std::mem::replace(&mut entry.due, decision.again);
-        if decision.action.is_some() {
-            self.ready.push(&entry.pod.namespace, uid);
-        }
         self.reschedule(uid, before, decision.again);
         if is_over(decision.reason) {
             self.remove(uid);
         }
+        effects.extend(learned.map(|learned| self.learned(learned, uid)));
         (Some(decision), effects)
     }
 
@@ -256,9 +310,27 @@ impl Index {
         }
     }
 
-    fn begin(&mut self, uid: &str, decision: Decision) -> Option<Write> {
+    /// The other pods of the node are looked at again.
+    fn learned(&mut self, learned: Learned, by: &str) -> Effect {
+        if let Some(entry) = self.entries.get(by) {
+            self.nodes.probe_ends(&entry.pod);
+        }
+        self.look_soon(|pod| pod.node == learned.node && &*pod.uid != by);
+        Effect::Learned(learned)
+    }
+
+    fn begin(&mut self, uid: &str, decision: Decision, now: Duration) -> Option<Write> {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
+        if matches!(action, Action::Swap(_)) {
+            let pod = &entry.pod;
+            if let Some((provider, rate)) = self.nodes.budget(pod)
+                && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
+            {
+                return None;
+            }
+            self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
+        }
         entry.memory.in_flight = true;
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
@@ -282,11 +354,6 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 }
 
 impl Entry {
-    fn decide(&mut self, around: &Circumstances<'_>) -> Decision {
-        self.memory.observe(&self.pod, around.exit_images, around.now);
-        decide(&self.pod, &self.memory, around)
-    }
-
     fn effects(&mut self, decision: &Decision, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {

@@ -6,13 +6,16 @@
 //!
 //! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and Events.
 
+pub mod budgets;
 pub mod clock;
 pub mod derive;
 pub mod index;
 pub mod metrics;
+pub mod nodes;
 mod queue;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod verdict_store;
 pub mod watch;
 pub mod writer;

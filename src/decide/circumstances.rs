@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::exit_images::ExitImages;
-use super::ladder::Ladder;
+use super::ladder::{Ladder, Rung};
 use super::node_class::NodeClass;
+use crate::objects::pod::Pod;
 
 /// The installation, the node and the time.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,28 @@ pub struct Circumstances<'a> {
     pub ladder: &'a Ladder,
     /// The class of the pod's node.
     pub node: NodeClass,
+    /// What else is known of it.
+    pub facts: NodeFacts,
     /// The time since the start of the process.
     pub now: Duration,
+}
+
+impl Circumstances<'_> {
+    /// Whether the node of this pod may get swaps.
+    pub(super) fn may_swap(&self, pod: &Pod) -> bool {
+        self.ladder.rungs(self.node, &pod.restart_policy).contains(&Rung::Swap)
+    }
+}
+
+/// What is known of a pod's node besides its class. All times are durations since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Until when the class is not known yet, because the node has not been seen.
+    pub unseen_until: Option<Duration>,
+    /// Until when the swap of another pod is the probe of this node: one at a time, so that one pod at most pays for it.
+    pub probed_until: Option<Duration>,
+    /// When the class changes by itself, because what was proved on the node expires.
+    pub class_until: Option<Duration>,
+    /// Whether a kubelet may run the pods of the node, whatever was proved there: finishing a pod needs more care then.
+    pub may_be_kubelet: bool,
 }

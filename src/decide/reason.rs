@@ -16,6 +16,8 @@ pub enum Reason {
     NoSidecar,
     /// Every sidecar has ended.
     SidecarsEnded,
+    /// The platform under the node ends the sidecars by itself.
+    LeftToPlatform,
 
     // Something has to happen first.
     /// A main container is not done.
@@ -28,6 +30,10 @@ pub enum Reason {
     SwapPending,
     /// An exit image that a sidecar needs is being pushed.
     ExitImageAwaited,
+    /// The pod's node has not been seen yet, so its class is not known.
+    NodeNotSeen,
+    /// Another pod finds out what the node does with a swap.
+    NodeProbed,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -60,6 +66,8 @@ pub enum Reason {
     ExitImageRuns,
     /// The node has not reacted to the swap.
     SwapWithoutEffect,
+    /// The provider of the node has failed on the swap.
+    SwapRejected,
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
@@ -82,17 +90,20 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 35] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
         Self::NoSidecar,
         Self::SidecarsEnded,
+        Self::LeftToPlatform,
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
         Self::SwapPending,
         Self::ExitImageAwaited,
+        Self::NodeNotSeen,
+        Self::NodeProbed,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -107,6 +118,7 @@ impl Reason {
         Self::ExitImageNotStarted,
         Self::ExitImageRuns,
         Self::SwapWithoutEffect,
+        Self::SwapRejected,
         Self::SwapUndone,
         Self::SidecarSwapped,
         Self::SidecarEnded,
@@ -125,11 +137,14 @@ impl Reason {
             Self::RestartPolicyAlways => "RestartPolicyAlways",
             Self::NoSidecar => "NoSidecar",
             Self::SidecarsEnded => "SidecarsEnded",
+            Self::LeftToPlatform => "LeftToPlatform",
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
             Self::SwapPending => "SwapPending",
             Self::ExitImageAwaited => "ExitImageAwaited",
+            Self::NodeNotSeen => "NodeNotSeen",
+            Self::NodeProbed => "NodeProbed",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -144,6 +159,7 @@ impl Reason {
             Self::ExitImageNotStarted => "ExitImageNotStarted",
             Self::ExitImageRuns => "ExitImageRuns",
             Self::SwapWithoutEffect => "SwapWithoutEffect",
+            Self::SwapRejected => "SwapRejected",
             Self::SwapUndone => "SwapUndone",
             Self::SidecarSwapped => "SidecarSwapped",
             Self::SidecarEnded => "SidecarEnded",
@@ -157,7 +173,7 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::SidecarSwapped | Self::SidecarEnded)
+        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::SidecarEnded)
     }
 }
 

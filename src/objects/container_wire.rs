@@ -16,6 +16,7 @@ type Member<T> = Lenient<Option<Box<T>>>;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound = "C: Default + for<'a> Deserialize<'a>")]
 pub(super) struct PodSpecWire<C> {
+    pub node_name: Text,
     pub restart_policy: Text,
     pub termination_grace_period_seconds: Lenient<Option<i64>>,
     os: Member<OsWire>,

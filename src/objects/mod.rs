@@ -7,6 +7,7 @@ pub mod container_spec;
 mod container_wire;
 pub mod env;
 pub mod lenient;
+pub mod node;
 pub mod pod;
 pub mod pod_template;
 pub mod wire;

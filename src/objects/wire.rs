@@ -80,6 +80,7 @@ impl From<ContainerSpecWire> for ContainerWire {
 #[serde(rename_all = "camelCase", default)]
 struct StatusWire {
     phase: Text,
+    reason: Text,
     container_statuses: Objects<ContainerStatusWire>,
 }
 
@@ -177,6 +178,7 @@ impl PodWire {
         let status = self.status.value.0;
         let mut statuses = StatusList::read(status.container_statuses.value);
         let containers = std::mem::take(&mut spec.containers.value);
+        let node = spec.node_name.value.take().unwrap_or_default();
         let around = spec.read();
         Some(Pod {
             namespace: boxed(self.metadata.namespace)?,
@@ -185,7 +187,10 @@ impl PodWire {
             deleting: self.deleting,
             restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
+            node,
             phase: Phase::read(status.phase.value.as_deref()),
+            reason: status.reason.value.unwrap_or_default(),
+            platform_ends_eci_sidecars: false,
             containers: containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect(),
             malformed,
         })

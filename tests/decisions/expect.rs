@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet::decide::circumstances::Circumstances;
+use swaplet::decide::circumstances::{Circumstances, NodeFacts};
 use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
@@ -39,6 +39,7 @@ pub struct Life {
     pub rules: ExitImages,
     pub ladder: Ladder,
     pub node: NodeClass,
+    pub facts: NodeFacts,
     pub now: Duration,
 }
 
@@ -48,12 +49,24 @@ impl Life {
     }
 
     pub fn under(rules: ExitImages) -> Self {
-        Self { memory: Memory::default(), rules, ladder: Ladder::default(), node: NodeClass::Kubelet, now: Duration::ZERO }
+        Self {
+            memory: Memory::default(),
+            rules,
+            ladder: Ladder::default(),
+            node: NodeClass::Kubelet,
+            facts: NodeFacts::default(),
+            now: Duration::ZERO,
+        }
     }
 
     pub fn later(&mut self, seconds: u64) -> &mut Self {
         self.now += Duration::from_secs(seconds);
         self
+    }
+
+    /// What a decision about the pod depends on besides.
+    pub fn around(&self) -> Circumstances<'_> {
+        Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, facts: self.facts, now: self.now }
     }
 
     /// Looks at a pod, and remembers a report as made.
@@ -63,8 +76,7 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
-        let around = Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, now: self.now };
-        let decision = decide(pod, &self.memory, &around);
+        let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);
         }

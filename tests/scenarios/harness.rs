@@ -16,6 +16,7 @@ use swaplet::controller::serve::Health;
 use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
+use swaplet::decide::node_table::NodeTable;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
 use tokio::task::JoinHandle;
@@ -78,28 +79,41 @@ impl World {
 
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
-        self.start(user_agent, concurrency, ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()), None)
+        self.start(user_agent, concurrency, |_| {})
+    }
+
+    /// Starts one that keeps what it learns of nodes in this namespace.
+    pub fn start_controller_keeping(&self, state_namespace: &str) -> Life {
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.state_namespace = Some(state_namespace.to_owned()))
     }
 
     /// Starts a controller that derives exit images; `push` stands for the registry.
     pub fn start_deriving_controller(&self, push: Push) -> Life {
-        let derived = DerivedImages::new(DERIVED.parse().unwrap());
-        let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()).with_derived(derived);
-        self.start(SWAPLET, CONCURRENCY, exit_images, Some(push))
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            let derived = DerivedImages::new(DERIVED.parse().unwrap());
+            settings.rules.exit_images = settings.rules.exit_images.clone().with_derived(derived);
+            settings.push = Some(push);
+        })
     }
 
-    fn start(&self, user_agent: &'static str, concurrency: usize, exit_images: ExitImages, push: Option<Push>) -> Life {
+    fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let settings = Settings {
+        let mut settings = Settings {
             namespace: None,
-            rules: Rules { exit_images, ladder: Ladder::default() },
+            rules: Rules {
+                exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+                ladder: Ladder::default(),
+                node_table: NodeTable::built_in(),
+            },
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
-            push,
+            state_namespace: None,
+            push: None,
         };
+        change(&mut settings);
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
         Life { line, metrics, task }
@@ -126,7 +140,7 @@ impl World {
 
     /// A rule for the next watch of a controller, or for the one that runs.
     pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
-        self.fault(effect, |rule| rule.verb(Verb::Watch).times(1))
+        self.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods").times(1))
     }
 
     pub fn end_fault(&self, rule: RuleId) {
@@ -148,8 +162,27 @@ impl World {
         self.request(Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
     }
 
-    /// Creates a pod whose containers have not been reported.
+    /// Creates a node, or gives it other labels.
+    pub async fn label_node(&self, name: &str, labels: &Value) {
+        let metadata = json!({"name": name, "labels": labels});
+        if self.server.peek("nodes", "", name).is_none() {
+            self.request(Method::POST, "/api/v1/nodes", "application/json", &json!({"metadata": metadata})).await;
+        } else {
+            let path = format!("/api/v1/nodes/{name}");
+            self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"metadata": metadata})).await;
+        }
+    }
+
+    /// Creates a pod whose containers have not been reported, and an ordinary node for it if there is none of that name.
     pub async fn create(&self, pod: &Value) {
+        if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| self.server.peek("nodes", "", node).is_none()) {
+            self.label_node(node, &json!({})).await;
+        }
+        self.create_on_no_node(pod).await;
+    }
+
+    /// As [`create`](Self::create), without the node.
+    pub async fn create_on_no_node(&self, pod: &Value) {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap();
         self.request(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), "application/json", pod).await;
     }
@@ -157,6 +190,12 @@ impl World {
     /// A merge patch of a pod of the namespace `default`, by its user.
     pub async fn edit(&self, name: &str, patch: &Value) {
         self.request(Method::PATCH, &path(name), "application/merge-patch+json", patch).await;
+    }
+
+    /// Somebody else keeps a verdict on a node.
+    pub async fn keep_verdict(&self, namespace: &str, node: &str, kept: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/swaplet-node-verdicts");
+        self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"data": {node: kept}})).await;
     }
 
     /// The user gives the sidecar of a pod another image.
@@ -218,9 +257,9 @@ impl World {
         self.server.recorded().into_iter().filter(|request| request.user_agent.starts_with(SWAPLET)).collect()
     }
 
-    /// How many requests of controllers had this verb.
+    /// How many requests of controllers had this verb, but for those about nodes.
     pub fn count(&self, verb: Verb) -> usize {
-        self.requests().iter().filter(|request| request.verb == verb).count()
+        self.requests().iter().filter(|request| request.verb == verb && request.resource != "nodes").count()
     }
 
     /// How many patches of a pod arrived from controllers, refused ones included.
@@ -259,11 +298,12 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods are listed, watched and patched, Events are created; nothing else is ever asked for.
+/// Pods and nodes are listed and watched, pods are patched, Events are created, and what is known of nodes is kept in one ConfigMap; nothing else is ever asked for.
 fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
+        (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
 }
