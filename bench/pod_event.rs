@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use kube::api::WatchEvent;
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use swaplet::controller::index::Index;
+use swaplet::controller::index::{Index, Rules};
 use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::ladder::Ladder;
 use swaplet::image::reference::ImageReference;
 use swaplet::objects::wire::PodWire;
 
@@ -41,7 +42,7 @@ fn main() {
 
 fn index() -> Index {
     let exit_image = ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
-    Index::new(ExitImages::new(Some(exit_image), Vec::new()))
+    Index::new(Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default() })
 }
 
 fn decode(event: &str) -> PodWire {

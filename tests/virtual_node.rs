@@ -13,10 +13,12 @@ use kube::{Api, Client, ResourceExt as _};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet::controller;
+use swaplet::controller::index::Rules;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::Settings;
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::ladder::Ladder;
 use swaplet::image::ImageReference;
 use swaplet::testbed::virtual_node::{
     Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
@@ -288,7 +290,10 @@ async fn the_controller_ends_the_job() {
         let cluster = node(profile);
         let settings = Settings {
             namespace: None,
-            exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
+            rules: Rules {
+                exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
+                ladder: Ladder::default(),
+            },
             concurrency: 4,
             write_deadline: Duration::from_secs(10),
             instance: "test".to_owned(),

@@ -10,6 +10,7 @@ mod image_push;
 mod manifests;
 mod mock_node;
 mod park_image;
+mod rules;
 mod run;
 
 use std::io::{self, Write};

@@ -5,19 +5,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::ClusterArgs;
+use super::rules::RulesArgs;
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{Settings, run};
 use crate::controller::serve::{Health, serve};
-use crate::decide::exit_images::ExitImages;
-use crate::image::pattern::ImagePattern;
-use crate::image::reference::ImageReference;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,13 +33,8 @@ list, watch and patch pods, and to create events.events.k8s.io.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunArgs {
-    /// The image that sidecars are swapped to; a static program that exits 0 at once
-    #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
-    exit_image: Option<ImageReference>,
-    /// Other exit images that pods may name; * stands for any characters except / and @. List nothing but exit images: a container
-    /// that shows one of these counts as ended
-    #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
-    exit_images: Vec<ImagePattern>,
+    #[command(flatten)]
+    rules: RulesArgs,
     /// Only pods of this namespace [default: all namespaces]
     #[arg(short, long, env = "SWAPLET_NAMESPACE")]
     namespace: Option<String>,
@@ -76,15 +69,12 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { exit_image, exit_images, namespace, concurrency, write_timeout, listen, log_format, cluster } = self;
-        ensure!(
-            exit_image.is_some() || !exit_images.is_empty(),
-            "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
-        );
+        let Self { rules, namespace, concurrency, write_timeout, listen, log_format, cluster } = self;
+        let rules = rules.rules()?;
         start_log(log_format);
         let settings = Settings {
             namespace,
-            exit_images: ExitImages::new(exit_image, exit_images),
+            rules,
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
@@ -92,7 +82,7 @@ impl RunArgs {
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
         let scope = settings.namespace.as_deref().unwrap_or("all namespaces");
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.exit_images, "watching pods");
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.rules.exit_images, "watching pods");
         run(client, settings, metrics, health, stopped()?).await?;
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)

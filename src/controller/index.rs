@@ -8,10 +8,14 @@ use std::time::Duration;
 
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
+use crate::decide::circumstances::Circumstances;
+use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
+use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
+use crate::decide::node_class::NodeClass;
 use crate::decide::reason::Reason;
-use crate::decide::terminate::{Decision, Report, Swap, decide};
+use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
 
 /// The wait after the first failed write; it doubles with each further one.
@@ -28,8 +32,8 @@ const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 pub struct Write {
     /// The pod.
     pub target: Target,
-    /// The images to change, in one patch.
-    pub swaps: Vec<Swap>,
+    /// What to write.
+    pub action: Action,
     /// What to tell once it is applied.
     pub report: Option<Report>,
 }
@@ -66,9 +70,18 @@ struct Entry {
     list: u64,
 }
 
+/// The rules of the installation.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The exit images.
+    pub exit_images: ExitImages,
+    /// The ways to end a sidecar that the administrator allows.
+    pub ladder: Ladder,
+}
+
 /// The pods, and which of them want a write or another look.
 pub struct Index {
-    exit_images: ExitImages,
+    rules: Rules,
     entries: HashMap<Box<str>, Entry>,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
@@ -78,8 +91,8 @@ pub struct Index {
 impl Index {
     /// An empty index.
     #[must_use]
-    pub fn new(exit_images: ExitImages) -> Self {
-        Self { exit_images, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
     }
 
     /// How many pods are kept.
@@ -196,10 +209,12 @@ impl Index {
     /// Decides about a pod and does with the decision all that is not a write.
     fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let decision = entry.decide(&self.exit_images, now);
+        let Rules { exit_images, ladder } = &self.rules;
+        let around = Circumstances { exit_images, ladder, node: NodeClass::Kubelet, now };
+        let decision = entry.decide(&around);
         let effects = entry.effects(&decision, now);
         let before = std::mem::replace(&mut entry.due, decision.again);
-        if !decision.swaps.is_empty() {
+        if decision.action.is_some() {
             self.ready.push(&entry.pod.namespace, uid);
         }
         self.reschedule(uid, before, decision.again);
@@ -222,12 +237,10 @@ impl Index {
     }
 
     fn begin(&mut self, uid: &str, decision: Decision) -> Option<Write> {
-        if decision.swaps.is_empty() {
-            return None;
-        }
+        let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
         entry.memory.in_flight = true;
-        Some(Write { target: Target::of(&entry.pod), swaps: decision.swaps, report: decision.report })
+        Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
 }
 
@@ -249,19 +262,18 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 }
 
 impl Entry {
-    fn decide(&mut self, exit_images: &ExitImages, now: Duration) -> Decision {
-        self.memory.observe(&self.pod, exit_images, now);
-        decide(&self.pod, &self.memory, exit_images, now)
+    fn decide(&mut self, around: &Circumstances<'_>) -> Decision {
+        self.memory.observe(&self.pod, around.exit_images, around.now);
+        decide(&self.pod, &self.memory, around)
     }
 
-    /// A report that comes with swaps waits until they are applied.
     fn effects(&mut self, decision: &Decision, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
             effects.push(Effect::Decided(decision.reason));
         }
         self.last = Some(decision.reason);
-        if let Some(report) = decision.report.as_ref().filter(|_| decision.swaps.is_empty()) {
+        for report in &decision.reports {
             self.memory.said.push(report.reason);
             effects.extend(notice(Target::of(&self.pod), Some(report.clone())));
         }
@@ -288,7 +300,7 @@ impl Entry {
             Outcome::Denied(words) => {
                 let mut effects = self.back_off(now, DENIED_RETRY, LAST_DENIED_RETRY, None);
                 if self.memory.first_time(Reason::WriteDenied) {
-                    let note = format!("the API server forbids to change the image of {}: {words}", names(&write.swaps));
+                    let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
                     effects.extend(notice(write.target, Some(Report { reason: Reason::WriteDenied, note })));
                 }
                 effects
@@ -300,7 +312,8 @@ impl Entry {
         self.memory.failures = 0;
         self.memory.not_before = None;
         self.unconfirmed = None;
-        for (swap, image) in write.swaps.iter().zip(stored) {
+        let Action::Swap(swaps) = &write.action;
+        for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, image, now);
                 // The event of our own write may come later; until then this is what we know to be stored.
@@ -316,6 +329,13 @@ impl Entry {
         self.memory.failures += 1;
         self.memory.not_before = Some(now + wait.max(at_least.unwrap_or_default()));
         Vec::new()
+    }
+}
+
+/// What was tried, in words that follow "forbids to".
+fn attempt(action: &Action) -> String {
+    match action {
+        Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
     }
 }
 

@@ -17,7 +17,7 @@ use super::clock::time_of_day;
 use super::index::Notice;
 use super::metrics::Metrics;
 use super::writer::Target;
-use crate::decide::terminate::Report;
+use crate::decide::decision::Report;
 
 /// The `reportingController` of our Events.
 pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";

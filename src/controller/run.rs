@@ -8,13 +8,12 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use super::clock::Clock;
-use super::index::{Effect, Index, Write};
+use super::index::{Effect, Index, Rules, Write};
 use super::metrics::Metrics;
 use super::report::Reporter;
 use super::serve::Health;
 use super::watch::{Event, watch};
 use super::writer::{Outcome, Target, Writer};
-use crate::decide::exit_images::ExitImages;
 use crate::objects::wire::PodWire;
 
 /// Pods that restart always are not pods of Jobs; the API server keeps them from us.
@@ -31,8 +30,8 @@ const LONGEST_BRAKE: Duration = Duration::from_secs(30);
 pub struct Settings {
     /// Only pods of this namespace; of all where it is `None`.
     pub namespace: Option<String>,
-    /// The exit images.
-    pub exit_images: ExitImages,
+    /// The rules of the installation.
+    pub rules: Rules,
     /// Writes of pods under way at once.
     pub concurrency: usize,
     /// What one write may take.
@@ -93,7 +92,7 @@ impl Controller {
     fn new(client: Client, settings: &Settings, metrics: Metrics, health: Health) -> Self {
         Self {
             clock: Clock::start(),
-            index: Index::new(settings.exit_images.clone()),
+            index: Index::new(settings.rules.clone()),
             writer: Writer::new(client.clone(), settings.write_deadline),
             reporter: Reporter::new(client, metrics.clone(), &settings.instance),
             metrics,
@@ -157,7 +156,7 @@ impl Controller {
             let Some(write) = write else { break };
             let writer = self.writer.clone();
             self.writes.spawn(async move {
-                let outcome = writer.swap(&write.target, &write.swaps).await;
+                let outcome = writer.write(&write.target, &write.action).await;
                 (write, outcome)
             });
         }
@@ -210,7 +209,7 @@ fn log_outcome(target: &Target, outcome: &Outcome) {
             tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
         }
         Outcome::Denied(error) | Outcome::Failed { error, .. } => {
-            tracing::warn!(%namespace, pod = %name, %uid, error, "the swap was not applied; trying again later");
+            tracing::warn!(%namespace, pod = %name, %uid, error, "the write was not applied; trying again later");
         }
     }
 }

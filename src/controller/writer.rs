@@ -14,7 +14,7 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::decide::terminate::Swap;
+use crate::decide::decision::{Action, Swap};
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
 
@@ -43,7 +43,8 @@ impl Target {
 /// What became of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was applied; the image of each swapped container as the API server stored it, in the order of the swaps.
+    /// It was applied; the image of each swapped container as the API server stored it, in the order of the swaps (empty for
+    /// other actions).
     Applied(Vec<Box<str>>),
     /// The pod is not what it was when it was read; nothing was written.
     Conflict,
@@ -90,17 +91,23 @@ impl Writer {
         Self { client, deadline }
     }
 
-    /// Changes images in one patch: all of them, or none.
-    pub async fn swap(&self, target: &Target, swaps: &[Swap]) -> Outcome {
-        match timeout(self.deadline, self.send(target, swaps)).await {
+    /// Does what was decided, within the deadline.
+    pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
+        let written = async {
+            match action {
+                Action::Swap(swaps) => self.swap(target, swaps).await,
+            }
+        };
+        match timeout(self.deadline, written).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => Outcome::Failed { error: error.to_string(), retry_after: None },
             Err(_) => Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None },
         }
     }
 
+    /// Changes images in one patch: all of them, or none.
     /// Without `kube::Api`, which drops the headers of an answer: a busy API server says only there when to come back.
-    async fn send(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
+    async fn swap(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));

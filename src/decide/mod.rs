@@ -1,14 +1,21 @@
 //! Every decision, as plain functions: no clock, no client, no async. Time comes in as an argument.
 //!
-//! A decision reads the pod as it was last seen, what is remembered of it ([`memory`]) and the rules of the
-//! installation ([`exit_images`]); it answers what to write and what to report ([`terminate`]). Memory only times things
+//! A decision ([`terminate`]) reads the pod as it was last seen, what is remembered of it ([`memory`]) and what is around it
+//! ([`circumstances`]); it answers what to write and what to report ([`decision`]). The ways to end a sidecar are the rungs of
+//! the [`ladder`], one file each. Memory only times things
 //! and keeps reports from being repeated: all else is derived from the pod, so that a new process goes on where the old
 //! one ended.
 
+pub mod circumstances;
 pub mod command;
+pub mod decision;
+mod ending;
 pub mod evidence;
 pub mod exit_images;
+pub mod ladder;
 pub mod memory;
+pub mod node_class;
 pub mod reason;
 pub mod roles;
+mod swap;
 pub mod terminate;

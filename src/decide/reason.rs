@@ -42,6 +42,8 @@ pub enum Reason {
     ExitImageMissing,
     /// The container's own restart policy would start an exit image for ever.
     SidecarRestartsAlways,
+    /// The pod's node has no way to end a sidecar that is allowed.
+    NoRung,
 
     // The swap was applied and does not do what it should: a Warning.
     /// The node cannot pull the exit image.
@@ -74,7 +76,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -91,6 +93,7 @@ impl Reason {
         Self::ExitImageInvalid,
         Self::ExitImageMissing,
         Self::SidecarRestartsAlways,
+        Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
         Self::ExitImageRuns,
@@ -124,6 +127,7 @@ impl Reason {
             Self::ExitImageInvalid => "ExitImageInvalid",
             Self::ExitImageMissing => "ExitImageMissing",
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",
             Self::ExitImageRuns => "ExitImageRuns",

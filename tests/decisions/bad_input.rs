@@ -257,7 +257,7 @@ fn an_empty_state_is_no_end() {
 fn an_unlisted_image_is_replaced_by_the_default_and_the_event_says_so() {
     let pod = beside_done_main(sidecar_with_image("sidecar", UNLISTED).running());
     swaps_to(&pod, &[("sidecar", EXIT)]);
-    let note = ask(&pod).report.unwrap().note;
+    let note = ask(&pod).done.unwrap().note;
     assert!(note.contains(UNLISTED) && note.contains("not on the list"), "{note}");
 }
 

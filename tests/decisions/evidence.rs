@@ -266,10 +266,10 @@ fn trouble_of_one_sidecar_does_not_hide_that_of_another() {
     let troubled = sidecar_is(&after, |c| c.waiting("ErrImagePull", ""));
     assert!(life.tells(&troubled, Reason::ExitImageNotPulled).contains("container sidecar"));
     assert_eq!(life.is_silent(&troubled, Reason::ExitImageNotPulled).again, Some(Duration::from_secs(120)));
-    let report = life.later(120).sees(&troubled).report.expect("the other one has not reacted");
+    let report = life.later(120).sees(&troubled).reports.pop().expect("the other one has not reacted");
     assert_eq!(report.reason, Reason::SwapWithoutEffect);
     assert!(report.note.contains("container other"), "{}", report.note);
-    assert_eq!(life.sees(&troubled).report, None);
+    assert_eq!(life.sees(&troubled).reports, []);
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn a_status_that_comes_late_with_the_old_image_is_no_sign() {
     json["spec"]["containers"].as_array_mut().unwrap().remove(1);
     life.later(20);
     let decision = life.sees_pod(&crate::builder::read(json).unwrap());
-    assert_eq!((decision.reason, decision.report), (Reason::SwapPending, None));
+    assert_eq!((decision.reason, decision.reports), (Reason::SwapPending, vec![]));
 }
 
 #[test]

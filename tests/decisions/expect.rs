@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use swaplet::decide::circumstances::Circumstances;
+use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
+use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::reason::Reason;
-use swaplet::decide::terminate::{Decision, decide};
+use swaplet::decide::terminate::decide;
 use swaplet::objects::pod::Pod;
 
 use crate::builder::PodBuilder;
@@ -33,6 +37,8 @@ pub fn rules_with(default: Option<&str>, list: &[&str]) -> ExitImages {
 pub struct Life {
     pub memory: Memory,
     pub rules: ExitImages,
+    pub ladder: Ladder,
+    pub node: NodeClass,
     pub now: Duration,
 }
 
@@ -42,7 +48,7 @@ impl Life {
     }
 
     pub fn under(rules: ExitImages) -> Self {
-        Self { memory: Memory::default(), rules, now: Duration::ZERO }
+        Self { memory: Memory::default(), rules, ladder: Ladder::default(), node: NodeClass::Kubelet, now: Duration::ZERO }
     }
 
     pub fn later(&mut self, seconds: u64) -> &mut Self {
@@ -57,8 +63,9 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
-        let decision = decide(pod, &self.memory, &self.rules, self.now);
-        if let Some(report) = decision.report.as_ref().filter(|_| decision.swaps.is_empty()) {
+        let around = Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, now: self.now };
+        let decision = decide(pod, &self.memory, &around);
+        for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);
         }
         decision
@@ -75,7 +82,7 @@ impl Life {
         assert_eq!(decision.reason, Reason::SidecarSwapped, "{decision:?}");
         let read = pod.read();
         let mut after = pod.clone();
-        for swap in &decision.swaps {
+        for swap in decision.swaps() {
             self.memory.swapped(&read.containers[swap.index], &stored(&swap.to), self.now);
             after = after.but(&swap.container, |container| container.image(&stored(&swap.to)));
         }
@@ -86,7 +93,7 @@ impl Life {
     pub fn is_silent(&mut self, pod: &PodBuilder, reason: Reason) -> Decision {
         let decision = self.sees(pod);
         assert_eq!(decision.reason, reason, "{decision:?}");
-        assert_eq!((&decision.swaps, &decision.report), (&vec![], &None));
+        assert_eq!((&decision.action, &*decision.reports), (&None, &[] as &[Report]));
         decision
     }
 
@@ -94,8 +101,9 @@ impl Life {
     #[track_caller]
     pub fn tells(&mut self, pod: &PodBuilder, reason: Reason) -> String {
         let decision = self.sees(pod);
-        assert_eq!(decision.swaps, vec![], "{decision:?}");
-        let report = decision.report.clone().unwrap_or_else(|| panic!("nothing is said: {decision:?}"));
+        assert_eq!(decision.action, None, "{decision:?}");
+        assert_eq!(decision.reports.len(), 1, "{decision:?}");
+        let report = decision.reports[0].clone();
         assert_eq!(report.reason, reason, "{report:?}");
         assert!(!report.note.contains("hunter2"), "a value of the environment is told: {}", report.note);
         self.is_silent(pod, decision.reason);
@@ -119,11 +127,11 @@ pub fn swaps(pod: &PodBuilder, expected: &[&str]) {
 #[track_caller]
 pub fn swaps_to(pod: &PodBuilder, expected: &[(&str, &str)]) {
     let decision = ask(pod);
-    let got: Vec<_> = decision.swaps.iter().map(|swap| (&*swap.container, &*swap.to)).collect();
+    let got: Vec<_> = decision.swaps().iter().map(|swap| (&*swap.container, &*swap.to)).collect();
     assert_eq!(got, expected, "{decision:?}");
     assert_eq!(decision.reason, Reason::SidecarSwapped);
-    assert_eq!(decision.report.as_ref().map(|report| report.reason), Some(Reason::SidecarSwapped));
-    assert!(decision.swaps.iter().all(|swap| *swap.from == *pod.image_of(&swap.container)));
+    assert_eq!(decision.done.as_ref().map(|report| report.reason), Some(Reason::SidecarSwapped));
+    assert!(decision.swaps().iter().all(|swap| *swap.from == *pod.image_of(&swap.container)));
 
     let mut life = Life::new();
     let after = life.swaps(pod);

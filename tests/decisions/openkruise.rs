@@ -201,7 +201,7 @@ fn interesting_pod_3_on_failure_main_ok_normal_ended_image_sidecar_running() {
         .with(sidecar("normal-sidecar1").ended(0))
         .with(sidecar_with_image("inplace-update-sidecar1", "inplace-update/image").running());
     swaps(&pod, &["inplace-update-sidecar1"]);
-    let report = crate::expect::ask(&pod).report.unwrap();
+    let report = crate::expect::ask(&pod).done.unwrap();
     assert!(report.note.contains("inplace-update/image, which is not on the list of --exit-images"), "{}", report.note);
 }
 

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use swaplet::decide::decision::Decision;
 use swaplet::decide::evidence::exit_image_shown;
 use swaplet::decide::reason::Reason;
 use swaplet::decide::roles::{self, Mains};
-use swaplet::decide::terminate::Decision;
 use swaplet::objects::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
 use swaplet::objects::pod::{Pod, RestartPolicy};
 use swaplet::objects::wire::PodWire;
@@ -172,7 +172,7 @@ fn look(pod: &Pod) -> Decision {
 
 fn with_swaps_applied(pod: &Pod, decision: &Decision) -> Pod {
     let mut after = pod.clone();
-    decision.swaps.iter().for_each(|swap| after.containers[swap.index].image = swap.to.clone());
+    decision.swaps().iter().for_each(|swap| after.containers[swap.index].image = swap.to.clone());
     after
 }
 
@@ -205,14 +205,14 @@ proptest! {
     fn only_marked_containers_beside_finished_mains_are_swapped(json in any_pod()) {
         let pod = read(json).unwrap();
         let decision = look(&pod);
-        for swap in &decision.swaps {
+        for swap in decision.swaps() {
             let container = &pod.containers[swap.index];
             prop_assert!(container.mark.is_sidecar());
             prop_assert!(container.end().is_none());
             prop_assert_eq!(roles::mains_state(&pod), Mains::Done);
             prop_assert!(roles::mains(&pod).next().is_some());
         }
-        for main in roles::mains(&pod).filter(|_| !decision.swaps.is_empty()) {
+        for main in roles::mains(&pod).filter(|_| !decision.swaps().is_empty()) {
             let end = main.end().expect("it has ended");
             prop_assert!(*main.effective_policy(&pod) == RestartPolicy::Never || end.exit_code == Some(0));
         }
@@ -222,9 +222,10 @@ proptest! {
     #[test]
     fn swaps_start_from_what_was_read_and_end_at_what_is_listed(json in any_pod()) {
         let pod = read(json).unwrap();
-        let swaps = look(&pod).swaps;
+        let decision = look(&pod);
+        let swaps = decision.swaps();
         prop_assert!(swaps.windows(2).all(|pair| pair[0].index < pair[1].index), "in order, and each container once");
-        for swap in &swaps {
+        for swap in swaps {
             prop_assert_eq!((&swap.container, &swap.from), (&pod.containers[swap.index].name, &pod.containers[swap.index].image));
             prop_assert!(rules().contains(&swap.to));
             let asked = pod.containers[swap.index].mark.with_image.as_deref();
@@ -240,14 +241,14 @@ proptest! {
         let pod = read(json).unwrap();
         let mut life = Life::new();
         let decision = life.sees_pod(&pod);
-        for swap in &decision.swaps {
+        for swap in decision.swaps() {
             life.memory.swapped(&pod.containers[swap.index], &swap.to, life.now);
         }
         let after = with_swaps_applied(&pod, &decision);
-        prop_assert_eq!(life.later(seconds).sees_pod(&after).swaps, vec![]);
+        prop_assert_eq!(life.later(seconds).sees_pod(&after).action, None);
         let again = life.sees_pod(&after);
-        prop_assert!(again.swaps.is_empty());
-        prop_assert_eq!(look(&after).swaps, vec![]);
+        prop_assert_eq!(again.action, None);
+        prop_assert_eq!(look(&after).action, None);
     }
 
     /// Each thing is told once: without a change of the pod, reports come to an end, however time goes on.
@@ -256,14 +257,14 @@ proptest! {
         let pod = read(json).unwrap();
         let mut life = Life::new();
         let decision = life.sees_pod(&pod);
-        for swap in &decision.swaps {
+        for swap in decision.swaps() {
             life.memory.swapped(&pod.containers[swap.index], &swap.to, life.now);
         }
         let after = with_swaps_applied(&pod, &decision);
         life.later(1 << 40);
-        let told = (0..8).filter(|_| life.sees_pod(&after).report.is_some()).count();
+        let told = (0..8).map(|_| life.sees_pod(&after).reports.len()).sum::<usize>();
         prop_assert!(told <= after.containers.len() + 1, "{}", told);
-        prop_assert_eq!(life.later(1000).sees_pod(&after).report, None);
+        prop_assert_eq!(life.later(1000).sees_pod(&after).reports, vec![]);
     }
 
     /// I10.
@@ -279,7 +280,7 @@ proptest! {
         let intact = json.pointer_mut(place).map(|field| *field = value.into()).is_some();
         let decision = look(&read(json).unwrap());
         prop_assume!(intact);
-        prop_assert_eq!((decision.swaps, decision.report, decision.again), (vec![], None, None));
+        prop_assert_eq!((decision.action, decision.reports, decision.again), (None, vec![], None));
     }
 
     #[test]
@@ -289,7 +290,7 @@ proptest! {
             container["env"] = json!([{"name": "OTHER", "value": "true"}]);
         }
         let decision = look(&read(json).unwrap());
-        prop_assert_eq!((decision.swaps, decision.report, decision.again), (vec![], None, None));
+        prop_assert_eq!((decision.action, decision.reports, decision.again), (None, vec![], None));
         let quiet = [Reason::NoSidecar, Reason::PodDeleting, Reason::PodFinished, Reason::RestartPolicyAlways];
         prop_assert!(quiet.contains(&decision.reason), "{:?}", decision.reason);
     }

@@ -1,7 +1,7 @@
 //! Every pod of up to three containers, from a small set of states, marks and policies: the invariants hold without exception.
 
+use swaplet::decide::decision::Decision;
 use swaplet::decide::reason::Reason;
-use swaplet::decide::terminate::Decision;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{EXIT, LISTED, Life};
@@ -72,7 +72,7 @@ fn expected((policy, phase, containers): Case) -> Vec<(usize, &'static str)> {
 }
 
 fn written(decision: &Decision) -> Vec<(usize, &str)> {
-    decision.swaps.iter().map(|swap| (swap.index, &*swap.to)).collect()
+    decision.swaps().iter().map(|swap| (swap.index, &*swap.to)).collect()
 }
 
 fn check(case: Case) {
@@ -91,11 +91,11 @@ fn check(case: Case) {
 
 /// Silence: in a new life, only swaps and the two misuses that can occur here are told.
 fn check_reports(case: Case, decision: &Decision) {
-    let reason = decision.report.as_ref().map(|report| report.reason);
+    let reason = decision.done.iter().chain(&decision.reports).map(|report| report.reason).next();
     let (policy, phase, containers) = case;
     let marked = containers.iter().any(|(role, _)| *role != Role::Main);
     let in_scope = marked && policy != "Always" && !["Succeeded", "Failed"].contains(&phase);
-    let expected = if !decision.swaps.is_empty() {
+    let expected = if !decision.swaps().is_empty() {
         Some(Reason::SidecarSwapped)
     } else if in_scope && policy == "Later" {
         Some(Reason::RestartPolicyUnknown)

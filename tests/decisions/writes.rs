@@ -31,8 +31,8 @@ fn another_image_of_a_user_is_what_the_next_swap_starts_from() {
     let mut life = Life::new();
     let edited = life.swaps(&ready("Never")).but("sidecar", |c| c.image("registry.example/app/sidecar:v2"));
     let decision = life.sees(&edited);
-    assert_eq!(decision.swaps.len(), 1);
-    assert_eq!(&*decision.swaps[0].from, "registry.example/app/sidecar:v2");
+    assert_eq!(decision.swaps().len(), 1);
+    assert_eq!(&*decision.swaps()[0].from, "registry.example/app/sidecar:v2");
 }
 
 #[test]

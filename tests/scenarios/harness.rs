@@ -8,10 +8,12 @@ use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use swaplet::controller::index::Rules;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::ladder::Ladder;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
 use tokio::task::JoinHandle;
@@ -79,7 +81,7 @@ impl World {
         let metrics = Metrics::register(&mut Registry::default());
         let settings = Settings {
             namespace: None,
-            exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+            rules: Rules { exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()), ladder: Ladder::default() },
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),

@@ -17,11 +17,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::results::Results;
 use super::timeline::{Line, Timeline};
+use crate::controller::index::Rules;
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{Settings, run};
 use crate::controller::serve::Health;
 use crate::controller::watch::{Event, watch};
 use crate::decide::exit_images::ExitImages;
+use crate::decide::ladder::Ladder;
 use crate::image::reference::ImageReference;
 use crate::testbed::apiserver::Verb;
 use crate::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
@@ -109,7 +111,7 @@ async fn controller(client: Client) {
     let Ok(exit_image) = ImageReference::parse(EXIT_IMAGE) else { return };
     let settings = Settings {
         namespace: None,
-        exit_images: ExitImages::new(Some(exit_image), Vec::new()),
+        rules: Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default() },
         concurrency: 16,
         write_deadline: Duration::from_secs(10),
         instance: CONTROLLER.to_owned(),

@@ -1,0 +1,79 @@
+//! What a decision says: what to write, what to tell, when to look again.
+
+use std::time::Duration;
+
+use super::reason::Reason;
+
+/// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
+/// the image `from`, gets the image `to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swap {
+    /// Position in `spec.containers`.
+    pub index: usize,
+    /// Name of the container.
+    pub container: Box<str>,
+    /// Its image now.
+    pub from: Box<str>,
+    /// The exit image.
+    pub to: Box<str>,
+}
+
+/// Something to tell about a pod: one Event, one line in the log, one count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Why.
+    pub reason: Reason,
+    /// In words, with the fix where there is one.
+    pub note: String,
+}
+
+/// What is to be written: the deed of one rung.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Change these images, all in one patch; never empty.
+    Swap(Vec<Swap>),
+}
+
+/// What is to be done about a pod now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Why this, and nothing else.
+    pub reason: Reason,
+    /// What to write.
+    pub action: Option<Action>,
+    /// What to tell now.
+    pub reports: Vec<Report>,
+    /// What to tell once the action is applied.
+    pub done: Option<Report>,
+    /// When to look again if the pod does not change, as time since the start of the process.
+    pub again: Option<Duration>,
+}
+
+impl Decision {
+    pub(super) const fn quiet(reason: Reason) -> Self {
+        Self { reason, action: None, reports: Vec::new(), done: None, again: None }
+    }
+
+    pub(super) fn later(reason: Reason, again: Duration) -> Self {
+        Self { again: Some(again), ..Self::quiet(reason) }
+    }
+
+    pub(super) fn tell(reason: Reason, note: String) -> Self {
+        Self { reports: vec![Report { reason, note }], ..Self::quiet(reason) }
+    }
+
+    /// An action, and what to tell once it is applied.
+    pub(super) fn act(action: Action, done: Report) -> Self {
+        let reason = done.reason;
+        Self { action: Some(action), done: Some(done), ..Self::quiet(reason) }
+    }
+
+    /// The images to change; empty where another action, or none, is to be made.
+    #[must_use]
+    pub fn swaps(&self) -> &[Swap] {
+        match &self.action {
+            Some(Action::Swap(swaps)) => swaps,
+            None => &[],
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What to tell about a pod that has come to its end.
+
+use super::decision::Decision;
+use super::evidence;
+use super::memory::{Memory, SwapRecord};
+use super::reason::Reason;
+use super::roles;
+use crate::objects::pod::{Container, Phase, Pod, Terminated};
+
+/// The pod is finished: tells the truth about the swaps that were made in it.
+pub(super) fn finished(pod: &Pod, memory: &Memory) -> Decision {
+    if memory.swaps.is_empty() {
+        return Decision::quiet(Reason::PodFinished);
+    }
+    let phase = if pod.phase == Phase::Succeeded { "Succeeded" } else { "Failed" };
+    let ends = roles::sidecars(pod)
+        .filter_map(|sidecar| Some(describe_end(sidecar, memory.swap_of(&sidecar.name)?)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if phase == "Failed" && roles::mains_succeeded(pod) {
+        let note = format!("the pod is Failed although every main container exited with 0: {ends}");
+        return Decision::tell(Reason::PodFailedAfterSwap, note);
+    }
+    Decision::tell(Reason::SidecarEnded, format!("the pod is {phase}: {ends}"))
+}
+
+fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
+    let name = &sidecar.name;
+    let shown = sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code);
+    match &record.real_end {
+        Some(real) if sidecar.end() == Some(real) => format!("{name} ended ({shown}), exit image not seen"),
+        Some(real) => format!("{name} ended ({}), exit image {shown}", describe_code(real)),
+        None if shows_exit_image(sidecar, record) => format!("{name} ended (its own exit code was not shown), exit image {shown}"),
+        None => format!("{name} ended ({shown})"),
+    }
+}
+
+fn shows_exit_image(sidecar: &Container, record: &SwapRecord) -> bool {
+    sidecar.status.as_ref().is_some_and(|status| evidence::exit_image_shown(&status.image, &record.to) == Some(true))
+}
+
+fn describe_code(end: &Terminated) -> String {
+    let code = end.exit_code.map_or_else(|| "no exit code".to_owned(), |code| format!("exit code {code}"));
+    match (end.signal, &*end.reason) {
+        (Some(signal), _) => format!("{code}, signal {signal}"),
+        (None, "" | "Completed" | "Error") => code,
+        (None, reason) => format!("{code}, {reason}"),
+    }
+}

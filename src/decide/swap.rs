@@ -1,0 +1,198 @@
+//! The rung `swap`: the images of the sidecars are changed to an exit image, and the node is watched until it has acted.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::circumstances::Circumstances;
+use super::decision::{Action, Decision, Report, Swap};
+use super::evidence::{self, Progress};
+use super::exit_images::NoChoice;
+use super::ladder::{Rung, Step};
+use super::memory::{Memory, SwapRecord};
+use super::reason::Reason;
+use super::roles;
+use super::terminate::{Unended, one_per_reason};
+use crate::objects::env::WITH_IMAGE;
+use crate::objects::pod::{Container, Pod, RestartPolicy};
+
+/// What a started exit image may take until it counts as running on: it exits in milliseconds, but its end becomes visible
+/// with the kubelet's next relist (1 s), the poll of a virtual node (5 s), and more under load.
+const EXIT_IMAGE_RUNS: Duration = Duration::from_secs(20);
+/// What a node may take to react to a swap, besides the grace periods of the containers it stops one after another.
+const SWAP_VISIBLE: Duration = Duration::from_secs(60);
+/// What a node may take to get over a trouble with the exit image before the next rung is tried: two tries of a pull that backs off
+/// for 10 s.
+const TROUBLE_PASSES: Duration = Duration::from_secs(30);
+/// The grace period where the pod gives none (the API server's default).
+const DEFAULT_GRACE_SECONDS: u32 = 30;
+/// How often the image of one container is swapped when something keeps changing it back.
+const SWAPS_PER_CONTAINER: u32 = 3;
+
+/// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later` are the rungs that come after.
+pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
+    let plan = Plan::make(pod, unended, memory, around);
+    // Swaps that leave other sidecars running only make sense where a later rung ends exactly those.
+    let partly = later.first() == Some(&Rung::Recreate);
+    if !plan.blocked.is_empty() && !partly {
+        return Step::Next { reports: plan.blocked, again: None };
+    }
+    if !plan.swaps.is_empty() {
+        return plan.decide(memory);
+    }
+    match pending(pod, unended, !later.is_empty(), memory, around.now) {
+        Step::Here(decision) if decision.reason == Reason::SwapPending && !plan.blocked.is_empty() => {
+            Step::Next { reports: plan.blocked, again: decision.again }
+        }
+        step => step,
+    }
+}
+
+/// The swaps that are still to be made, and what to say about them.
+struct Plan {
+    swaps: Vec<Swap>,
+    /// What the notes say of images that were asked for and not granted.
+    refused: Vec<String>,
+    /// Why some sidecars cannot be swapped.
+    blocked: Vec<Report>,
+}
+
+impl Plan {
+    fn make(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Self {
+        let mut plan = Self { swaps: Vec::new(), refused: Vec::new(), blocked: Vec::new() };
+        for &(index, container) in unended {
+            if let Some(blocked) = obstacle(pod, container) {
+                plan.blocked.push(blocked);
+            } else if !memory.shows_exit_image(container, around.exit_images) {
+                plan.add(index, container, around);
+            }
+        }
+        plan
+    }
+
+    fn add(&mut self, index: usize, container: &Container, around: &Circumstances<'_>) {
+        match around.exit_images.choose(&container.mark) {
+            Err(why) => self.blocked.push(no_choice(container, &why)),
+            Ok(choice) => {
+                let name = &container.name;
+                self.refused.extend(
+                    choice.refused.map(|image| format!("container {name} asks for {image}, which is not on the list of --exit-images")),
+                );
+                self.swaps.push(Swap { index, container: name.clone(), from: container.image.clone(), to: choice.image.into() });
+            }
+        }
+    }
+
+    fn decide(self, memory: &Memory) -> Step {
+        let undone =
+            self.swaps.iter().find(|swap| memory.swap_of(&swap.container).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER));
+        if let Some(swap) = undone {
+            let note = format!(
+                "container {}: the exit image was replaced by {} {SWAPS_PER_CONTAINER} times; find who changes it (an admission webhook, another controller)",
+                swap.container, swap.from
+            );
+            return Step::Next { reports: vec![Report { reason: Reason::SwapUndone, note }], again: None };
+        }
+        let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
+        Step::Here(Decision::act(Action::Swap(self.swaps), report))
+    }
+
+    fn note(&self) -> String {
+        let mut note = String::from("main containers are done; ending");
+        for (nth, swap) in self.swaps.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { "," };
+            let _ = write!(note, "{comma} {} (image {} -> {})", swap.container, swap.from, swap.to);
+        }
+        for refused in &self.refused {
+            let _ = write!(note, "; {refused}: the default exit image is used");
+        }
+        note
+    }
+}
+
+/// What keeps any exit image from ending this container.
+fn obstacle(pod: &Pod, container: &Container) -> Option<Report> {
+    (*container.effective_policy(pod) == RestartPolicy::Always).then(|| {
+        let note = format!(
+            "container {}: its own restartPolicy is Always, so any exit image would be started again for ever: remove it",
+            container.name
+        );
+        Report { reason: Reason::SidecarRestartsAlways, note }
+    })
+}
+
+fn no_choice(container: &Container, why: &NoChoice) -> Report {
+    let name = &container.name;
+    let asked = container.mark.with_image.as_deref().unwrap_or_default();
+    let (reason, note) = match why {
+        NoChoice::Invalid(error) => (Reason::ExitImageInvalid, format!("container {name}: {WITH_IMAGE} is not an image: {error}")),
+        NoChoice::Missing if asked.is_empty() => (
+            Reason::ExitImageMissing,
+            format!(
+                "container {name}: no exit image is configured: start the controller with --exit-image, or name a listed image in {WITH_IMAGE}"
+            ),
+        ),
+        NoChoice::Missing => (
+            Reason::ExitImageMissing,
+            format!("container {name}: {asked} is not on the list of --exit-images and there is no default: add it, or set --exit-image"),
+        ),
+    };
+    Report { reason, note }
+}
+
+/// A container whose spec shows the exit image and that has not ended.
+struct Swapped {
+    /// What is wrong, or will be at `until`.
+    trouble: Report,
+    /// Whether it is wrong now.
+    told: bool,
+    /// When this rung gives it up.
+    until: Duration,
+}
+
+/// Every sidecar that could be swapped shows an exit image: has the node acted? `climbs`: whether there is another rung.
+fn pending(pod: &Pod, unended: &[Unended<'_>], climbs: bool, memory: &Memory, now: Duration) -> Step {
+    let swapped = unended.iter().filter_map(|(_, sidecar)| Some(watch(pod, sidecar, memory.swap_of(&sidecar.name)?)));
+    let gives_up = |swapped: &Swapped| now >= swapped.until || (swapped.told && !climbs);
+    let (given_up, hoped): (Vec<_>, Vec<_>) = swapped.partition(gives_up);
+    let again = hoped.iter().map(|swapped| swapped.until).min();
+    if !given_up.is_empty() {
+        return Step::Next { reports: given_up.into_iter().map(|swapped| swapped.trouble).collect(), again };
+    }
+    let reports: Vec<_> = hoped.into_iter().filter(|swapped| swapped.told).map(|swapped| swapped.trouble).collect();
+    let reason = reports.first().map_or(Reason::SwapPending, |report| report.reason);
+    Step::Here(Decision { reports: one_per_reason(reports), again, ..Decision::quiet(reason) })
+}
+
+fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
+    let (reason, told, patience, what) = match evidence::progress(sidecar, record.before.as_ref()) {
+        Progress::NotPulled(why, message) => {
+            (Reason::ExitImageNotPulled, true, TROUBLE_PASSES, format!("the node cannot pull {}: {why}: {message}", sidecar.image))
+        }
+        Progress::NotStarted(why, message) => {
+            (Reason::ExitImageNotStarted, true, TROUBLE_PASSES, format!("the node cannot start {}: {why}: {message}", sidecar.image))
+        }
+        Progress::Runs => {
+            let what = format!(
+                "{} was started and does not end: its command comes from a volume, or the image is not an exit image",
+                sidecar.image
+            );
+            (Reason::ExitImageRuns, false, EXIT_IMAGE_RUNS, what)
+        }
+        Progress::Unchanged | Progress::Ended => {
+            let what = format!(
+                "{} is in the spec, but the node has not reacted: does it support changing the image of a running container?",
+                sidecar.image
+            );
+            (Reason::SwapWithoutEffect, false, unchanged_patience(pod), what)
+        }
+    };
+    let note = format!("container {}: {what}", sidecar.name);
+    Swapped { trouble: Report { reason, note }, told, until: record.at + patience }
+}
+
+/// A kubelet stops swapped containers one after another, each with its grace period (truth table, row 26).
+fn unchanged_patience(pod: &Pod) -> Duration {
+    let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
+    let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
+    grace.saturating_mul(count).saturating_add(SWAP_VISIBLE)
+}
