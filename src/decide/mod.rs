@@ -12,6 +12,7 @@ pub mod decision;
 mod ending;
 pub mod evidence;
 pub mod exit_images;
+pub mod explain;
 pub mod ladder;
 pub mod memory;
 pub mod node_class;

@@ -49,7 +49,7 @@ fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
     decision
 }
 
-fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
+pub(super) fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
     if pod.restart_policy == RestartPolicy::Always {
         return Some(Decision::quiet(Reason::RestartPolicyAlways));
     }
@@ -63,7 +63,7 @@ fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
 }
 
 /// Bad input: one Warning that names the field and the fix, and nothing is written.
-fn refused(pod: &Pod) -> Option<Decision> {
+pub(super) fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
     if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
         let note = format!("{field} has a type that Kubernetes does not allow; this pod is left alone");
@@ -131,9 +131,14 @@ fn mains_not_done(pod: &Pod) -> Option<Decision> {
     }
 }
 
+/// The sidecars that have not ended.
+pub(super) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
+    pod.containers.iter().enumerate().filter(|(_, c)| c.mark.is_sidecar() && c.end().is_none()).collect()
+}
+
 /// The mains are done and the pod is not finished: the first rung that leads on says what to do about its sidecars.
 fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let unended: Vec<Unended<'_>> = pod.containers.iter().enumerate().filter(|(_, c)| c.mark.is_sidecar() && c.end().is_none()).collect();
+    let unended = unended(pod);
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
@@ -141,12 +146,7 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
-        let later = &rungs[nth + 1..];
-        let step = match rung {
-            Rung::Swap => swap::step(pod, &unended, later, memory, around),
-            Rung::Finish | Rung::Recreate => Step::Next { reports: Vec::new(), again: None },
-        };
-        match step {
+        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
             Step::Here(decision) => return decision,
             Step::Next { reports, again } => {
                 refused.extend(reports);
@@ -155,6 +155,14 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
         }
     }
     exhausted(refused, earliest, around)
+}
+
+/// What one rung says; `later` are those after it.
+pub(super) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
+    match rung {
+        Rung::Swap => swap::step(pod, unended, later, memory, around),
+        Rung::Finish | Rung::Recreate => Step::Next { reports: Vec::new(), again: None },
+    }
 }
 
 /// No rung leads on.
