@@ -15,6 +15,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use swaplet::controller::index::{Index, Rules};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
+use swaplet::decide::openkruise::Coexist;
 use swaplet::image::reference::ImageReference;
 use swaplet::objects::wire::PodWire;
 
@@ -42,7 +43,7 @@ fn main() {
 
 fn index() -> Index {
     let exit_image = ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
-    Index::new(Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default() })
+    Index::new(Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default(), coexist: Coexist::Own })
 }
 
 fn decode(event: &str) -> PodWire {

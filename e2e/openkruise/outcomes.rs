@@ -11,7 +11,7 @@ use crate::pods::{EXITS_0, EXITS_143, container, job, sidecar, spec};
 use crate::world::World;
 
 /// A Job that is not done by then is called so: with OpenKruise two of them never end.
-const OBSERVED: Duration = Duration::from_secs(60);
+const OBSERVED: Duration = Duration::from_secs(120);
 
 struct Case {
     pods: u32,
@@ -81,7 +81,8 @@ async fn outcomes(world: &World) -> Vec<Outcome> {
 async fn outcome(world: &World, name: &str, start: Instant) -> Outcome {
     loop {
         let status = world.api::<Job>().get(name).await.unwrap().status.unwrap_or_default();
-        let ended = status.conditions.iter().flatten().find(|found| found.status == "True" && ["Complete", "Failed"].contains(&&*found.type_));
+        let ended =
+            status.conditions.iter().flatten().find(|found| found.status == "True" && ["Complete", "Failed"].contains(&&*found.type_));
         let ended = ended.map(|condition| (condition.type_.clone(), start.elapsed()));
         if ended.is_some() || start.elapsed() > OBSERVED {
             return Outcome { ended, status };

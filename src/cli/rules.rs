@@ -1,11 +1,12 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
 use anyhow::ensure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
-use crate::decide::ladder::Ladder;
+use crate::decide::ladder::{Ladder, Rung};
+use crate::decide::openkruise::Coexist;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
@@ -19,17 +20,49 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// The way to end a sidecar that is tried first, on nodes that have it
+    #[arg(long, value_enum, env = "SWAPLET_PREFER")]
+    prefer: Option<Prefer>,
+    /// Who ends sidecars where OpenKruise is installed as well
+    #[arg(long, value_enum, default_value_t = CoexistArg::Auto, env = "SWAPLET_COEXIST")]
+    coexist: CoexistArg,
+}
+
+/// A rung that may come first.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Prefer {
+    /// On nodes with OpenKruise's daemon: ask it, by a ContainerRecreateRequest. A sidecar that does not exit with 0 on SIGTERM then
+    /// fails a pod under Never
+    Crr,
+}
+
+/// [`Coexist`] as a flag.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CoexistArg {
+    /// While OpenKruise's SidecarTerminator is on, leave it the pods that it acts on, and take the others
+    Auto,
+    /// While OpenKruise's manager is there, leave it every pod
+    Defer,
+    /// Take every pod: OpenKruise's SidecarTerminator is off
+    Own,
 }
 
 impl RulesArgs {
     /// # Errors
     /// No exit image is named.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images } = self;
+        let Self { exit_image, exit_images, prefer, coexist } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder: Ladder::default() })
+        let prefer = prefer.map(|Prefer::Crr| Rung::Recreate);
+        let coexist = match coexist {
+            CoexistArg::Auto => Coexist::Auto,
+            CoexistArg::Defer => Coexist::Defer,
+            CoexistArg::Own => Coexist::Own,
+        };
+        let ladder = Ladder { prefer, recreate: true, ..Ladder::default() };
+        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder, coexist })
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::openkruise::{Concerns, Known, News};
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
@@ -14,6 +15,7 @@ use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
 use crate::decide::node_class::NodeClass;
+use crate::decide::openkruise::Coexist;
 use crate::decide::reason::Reason;
 use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
@@ -26,6 +28,8 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest wait after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
+/// The longest wait after failed requests to OpenKruise, which are tried for 40 s only.
+const LAST_REQUEST_RETRY: Duration = Duration::from_secs(5);
 
 /// A write to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,11 +81,22 @@ pub struct Rules {
     pub exit_images: ExitImages,
     /// The ways to end a sidecar that the administrator allows.
     pub ladder: Ladder,
+    /// Who ends sidecars where OpenKruise is there as well.
+    pub coexist: Coexist,
+}
+
+impl Rules {
+    /// Whether OpenKruise matters at all.
+    #[must_use]
+    pub fn looks_for_openkruise(&self) -> bool {
+        self.coexist != Coexist::Own || self.ladder.recreate
+    }
 }
 
 /// The pods, and which of them want a write or another look.
 pub struct Index {
     rules: Rules,
+    openkruise: Known,
     entries: HashMap<Box<str>, Entry>,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
@@ -92,7 +107,8 @@ impl Index {
     /// An empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
+        let openkruise = Known::new(rules.coexist, rules.looks_for_openkruise());
+        Self { rules, openkruise, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
     }
 
     /// How many pods are kept.
@@ -129,6 +145,7 @@ impl Index {
         if pod.restart_policy == RestartPolicy::Always {
             return Vec::new();
         }
+        self.openkruise.learn(&pod, &self.rules.exit_images);
         let uid = pod.uid.clone();
         match self.entries.get_mut(&uid) {
             Some(entry) => {
@@ -141,6 +158,17 @@ impl Index {
             }
         }
         self.look(&uid, now).1
+    }
+
+    /// There is something new about OpenKruise.
+    pub fn hear(&mut self, news: News, now: Duration) -> Vec<Effect> {
+        let uids: Vec<Box<str>> = match self.openkruise.hear(news) {
+            Concerns::Nobody => Vec::new(),
+            Concerns::Pod(uid) => vec![uid],
+            Concerns::Node(node) => self.entries.iter().filter(|(_, entry)| entry.pod.node == node).map(|(uid, _)| uid.clone()).collect(),
+            Concerns::Everybody => self.entries.keys().cloned().collect(),
+        };
+        uids.iter().flat_map(|uid| self.look(uid, now).1).collect()
     }
 
     /// A pod is gone.
@@ -209,8 +237,10 @@ impl Index {
     /// Decides about a pod and does with the decision all that is not a write.
     fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let Rules { exit_images, ladder } = &self.rules;
-        let around = Circumstances { exit_images, ladder, node: NodeClass::Kubelet, now };
+        let Rules { exit_images, ladder, .. } = &self.rules;
+        let node = self.openkruise.class(&entry.pod, NodeClass::Kubelet);
+        let openkruise = self.openkruise.around(&entry.pod, node);
+        let around = Circumstances { exit_images, ladder, node, openkruise, now };
         let decision = entry.decide(&around);
         let effects = entry.effects(&decision, now);
         let before = std::mem::replace(&mut entry.due, decision.again);
@@ -254,6 +284,7 @@ const fn is_over(reason: Reason) -> bool {
             | Reason::NoSidecar
             | Reason::SidecarEnded
             | Reason::PodFailedAfterSwap
+            | Reason::PodFailedAfterRecreate
     )
 }
 
@@ -264,6 +295,7 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 impl Entry {
     fn decide(&mut self, around: &Circumstances<'_>) -> Decision {
         self.memory.observe(&self.pod, around.exit_images, around.now);
+        self.memory.observe_request(around.openkruise.request, around.now);
         decide(&self.pod, &self.memory, around)
     }
 
@@ -277,7 +309,7 @@ impl Entry {
             self.memory.said.push(report.reason);
             effects.extend(notice(Target::of(&self.pod), Some(report.clone())));
         }
-        if !self.memory.swaps.is_empty() {
+        if !self.memory.swaps.is_empty() || self.memory.request_seen_at.is_some() {
             effects.extend(notice(Target::of(&self.pod), self.unconfirmed.take()));
         }
         let first_swap = self.memory.swaps.iter().map(|record| record.at).min();
@@ -289,6 +321,9 @@ impl Entry {
 
     /// Remembers what became of a write.
     fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        if let Action::Recreate(_) = write.action {
+            return self.settle_request(write, outcome, now);
+        }
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
@@ -312,7 +347,7 @@ impl Entry {
         self.memory.failures = 0;
         self.memory.not_before = None;
         self.unconfirmed = None;
-        let Action::Swap(swaps) = &write.action;
+        let swaps = if let Action::Swap(swaps) = &write.action { &swaps[..] } else { &[] };
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, image, now);
@@ -322,6 +357,24 @@ impl Entry {
         }
         let waited = self.memory.mains_done_at.map(|done| Effect::Swapped(now.saturating_sub(done)));
         waited.into_iter().chain(notice(write.target, write.report)).collect()
+    }
+
+    /// A request that was not created leads to the next rung, so a denial is not tried again.
+    fn settle_request(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        let error = match outcome {
+            Outcome::Failed { error, .. } | Outcome::Denied(error) => Some(error.clone()),
+            // It is there, by whomever; what becomes of it is seen.
+            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => None,
+        };
+        self.memory.asked_for(error, matches!(outcome, Outcome::Denied(_)), now);
+        match outcome {
+            Outcome::Applied(stored) => self.applied(write, stored, now),
+            Outcome::Failed { retry_after, .. } => {
+                self.unconfirmed = write.report;
+                self.back_off(now, FIRST_RETRY, LAST_REQUEST_RETRY, *retry_after)
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
@@ -336,6 +389,7 @@ impl Entry {
 fn attempt(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
+        Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
     }
 }
 

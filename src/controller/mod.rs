@@ -4,14 +4,17 @@
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and Events.
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write.
 
 pub mod clock;
 pub mod index;
 pub mod metrics;
+pub mod openkruise;
+pub mod openkruise_watch;
 mod queue;
 pub mod report;
 pub mod run;
 pub mod serve;
 pub mod watch;
 pub mod writer;
+pub mod writer_recreate;

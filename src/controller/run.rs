@@ -10,10 +10,13 @@ use tokio::time::{sleep_until, timeout};
 use super::clock::Clock;
 use super::index::{Effect, Index, Rules, Write};
 use super::metrics::Metrics;
+use super::openkruise::News;
+use super::openkruise_watch::{Scope, observe};
 use super::report::Reporter;
 use super::serve::Health;
 use super::watch::{Event, watch};
 use super::writer::{Outcome, Target, Writer};
+use crate::decide::decision::Action;
 use crate::objects::wire::PodWire;
 
 /// Pods that restart always are not pods of Jobs; the API server keeps them from us.
@@ -61,6 +64,7 @@ pub async fn run(
         None => Api::all(client.clone()),
     };
     let mut events = watch(api, JOB_PODS);
+    let mut openkruise = observe(client.clone(), Scope::of(&settings));
     let mut controller = Controller::new(client, &settings, metrics, health);
     tokio::pin!(shutdown);
     loop {
@@ -69,6 +73,7 @@ pub async fn run(
         tokio::select! {
             () = &mut shutdown => break,
             event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
+            news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             () = sleep_until(due) => controller.wake(),
         }
@@ -136,6 +141,11 @@ impl Controller {
         }
     }
 
+    fn hear(&mut self, news: News) {
+        let effects = self.index.hear(news, self.clock.now());
+        self.effects(effects);
+    }
+
     fn wake(&mut self) {
         let effects = self.index.wake(self.clock.now());
         self.effects(effects);
@@ -166,10 +176,11 @@ impl Controller {
 
     fn finish(&mut self, done: Result<(Write, Outcome), JoinError>) -> Result<(), TaskDied> {
         let (write, outcome) = done.map_err(|error| TaskDied(format!("a write: {error}")))?;
-        self.metrics.wrote("pods", outcome.as_str());
+        self.metrics.wrote(write.action.resource(), outcome.as_str());
         log_outcome(&write.target, &outcome);
         let now = self.clock.now();
-        if let Outcome::Failed { retry_after, .. } = &outcome {
+        // A request to OpenKruise may fail because of its webhook: that is no reason to hold up other pods.
+        if let (Action::Swap(_), Outcome::Failed { retry_after, .. }) = (&write.action, &outcome) {
             self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
         }
         let effects = self.index.written(write, &outcome, now);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::exit_images::ExitImages;
 use super::ladder::Ladder;
 use super::node_class::NodeClass;
+use super::openkruise::OpenKruise;
 
 /// The installation, the node and the time.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,8 @@ pub struct Circumstances<'a> {
     pub ladder: &'a Ladder,
     /// The class of the pod's node.
     pub node: NodeClass,
+    /// OpenKruise, where it is there.
+    pub openkruise: OpenKruise<'a>,
     /// The time since the start of the process.
     pub now: Duration,
 }

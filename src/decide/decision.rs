@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::reason::Reason;
+use crate::objects::recreate_request::PLURAL;
 
 /// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
 /// the image `from`, gets the image `to`.
@@ -32,6 +33,19 @@ pub struct Report {
 pub enum Action {
     /// Change these images, all in one patch; never empty.
     Swap(Vec<Swap>),
+    /// Ask OpenKruise's daemon to end these containers, all in one request; never empty.
+    Recreate(Vec<Box<str>>),
+}
+
+impl Action {
+    /// The resource that is written, in the plural.
+    #[must_use]
+    pub const fn resource(&self) -> &'static str {
+        match self {
+            Self::Swap(_) => "pods",
+            Self::Recreate(_) => PLURAL,
+        }
+    }
 }
 
 /// What is to be done about a pod now.
@@ -68,12 +82,19 @@ impl Decision {
         Self { action: Some(action), done: Some(done), ..Self::quiet(reason) }
     }
 
+    /// The same, and what else is to be told now: a rung before failed after it was tried.
+    #[must_use]
+    pub(super) fn also_telling(mut self, reports: Vec<Report>) -> Self {
+        self.reports.extend(reports);
+        self
+    }
+
     /// The images to change; empty where another action, or none, is to be made.
     #[must_use]
     pub fn swaps(&self) -> &[Swap] {
         match &self.action {
             Some(Action::Swap(swaps)) => swaps,
-            None => &[],
+            Some(Action::Recreate(_)) | None => &[],
         }
     }
 }

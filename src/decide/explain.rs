@@ -7,6 +7,7 @@ use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report};
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
+use super::openkruise;
 use super::roles::{self, Mains};
 use super::terminate::{ask, decide, out_of_scope, refused, unended};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
@@ -15,6 +16,7 @@ const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phas
 const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
 const NODE: &str = "labels and taints of the node, and what was proved there";
+const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
 const LADDER: &str = "the ladder of the node's class";
 
 /// One thing that was looked at.
@@ -99,12 +101,18 @@ fn mains(pod: &Pod) -> Finding {
 fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding> {
     let unended = unended(pod);
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
+    if let Some(left) = openkruise::left(pod, &unended, memory, around) {
+        findings.push(finding("OpenKruise", notes_or_reason(&left), OPENKRUISE));
+        return findings;
+    }
     let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
+    let mut refused_by = Vec::new();
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
-        let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
+        let step = ask(*rung, pod, &unended, (&refused_by, &rungs[nth + 1..]), memory, around);
         findings.push(finding(format!("rung {rung:?}"), answer(*rung, &step), LADDER));
-        if matches!(step, Step::Here(_)) {
-            break;
+        match step {
+            Step::Here(_) => break,
+            Step::Next { reports, .. } => refused_by.extend(reports),
         }
     }
     findings
@@ -119,6 +127,10 @@ fn answer(rung: Rung, step: &Step) -> String {
     }
 }
 
+fn notes_or_reason(decision: &Decision) -> String {
+    if decision.reports.is_empty() { decision.reason.to_string() } else { notes(&decision.reports) }
+}
+
 fn notes(reports: &[Report]) -> String {
     reports.iter().map(|report| format!("{}: {}", report.reason, report.note)).collect::<Vec<_>>().join("; ")
 }
@@ -131,5 +143,6 @@ pub fn describe(action: &Action) -> String {
             let swaps: Vec<_> = swaps.iter().map(|swap| format!("{} (image {} -> {})", swap.container, swap.from, swap.to)).collect();
             format!("swaps {}", swaps.join(", "))
         }
+        Action::Recreate(containers) => format!("asks OpenKruise's daemon to end {}", containers.join(", ")),
     }
 }

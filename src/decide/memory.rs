@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::evidence::{Footprint, exit_image_shown};
 use super::exit_images::ExitImages;
 use super::reason::Reason;
+use super::recreate::Asked;
 use super::roles;
 use crate::objects::pod::{Container, Pod, Terminated};
 
@@ -22,6 +23,10 @@ pub struct Memory {
     pub mains_done_at: Option<Duration>,
     /// Swaps that were applied, or whose result is unknown; one per container.
     pub swaps: Vec<SwapRecord>,
+    /// The `ContainerRecreateRequest` that was made for this pod, or tried.
+    pub asked: Option<Asked>,
+    /// When a request for this pod was first seen, by whomever.
+    pub request_seen_at: Option<Duration>,
     /// Reasons that were reported.
     pub said: Vec<Reason>,
 }

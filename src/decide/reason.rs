@@ -26,6 +26,10 @@ pub enum Reason {
     WriteBackoff,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// A `ContainerRecreateRequest` is made; the daemon has not ended the sidecars yet.
+    RecreatePending,
+    /// Nobody has looked yet whether OpenKruise ends sidecars here.
+    OpenKruiseUnseen,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -57,13 +61,35 @@ pub enum Reason {
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
+    // A ContainerRecreateRequest would not, or does not, do what it should: a Warning.
+    /// The container is not one that OpenKruise's daemon can be asked to stop.
+    RecreateImpossible,
+    /// The exit code of the sidecar would fail the pod, or bring the sidecar back.
+    RecreateExitCode,
+    /// Nobody carries the request out.
+    RecreateUnanswered,
+    /// The request was taken, or refused, and the sidecar has not ended.
+    RecreateFailed,
+
+    // OpenKruise's SidecarTerminator is, or may be, on.
+    /// OpenKruise ends the sidecars of this pod.
+    LeftToOpenKruise,
+    /// It acts on this pod, and does not end all of its sidecars.
+    OpenKruiseIncomplete,
+    /// Nobody can tell whether it is on.
+    OpenKruiseUnclear,
+
     // What was done.
     /// The images of sidecars were swapped.
     SidecarSwapped,
+    /// OpenKruise's daemon was asked to end sidecars.
+    RecreateRequested,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap,
+    /// The pod is Failed although every main container exited with 0, after a `ContainerRecreateRequest`.
+    PodFailedAfterRecreate,
 
     // What became of a write.
     /// The pod had changed since it was read; nothing was written.
@@ -76,7 +102,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 39] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -86,6 +112,8 @@ impl Reason {
         Self::WriteInFlight,
         Self::WriteBackoff,
         Self::SwapPending,
+        Self::RecreatePending,
+        Self::OpenKruiseUnseen,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -99,9 +127,18 @@ impl Reason {
         Self::ExitImageRuns,
         Self::SwapWithoutEffect,
         Self::SwapUndone,
+        Self::RecreateImpossible,
+        Self::RecreateExitCode,
+        Self::RecreateUnanswered,
+        Self::RecreateFailed,
+        Self::LeftToOpenKruise,
+        Self::OpenKruiseIncomplete,
+        Self::OpenKruiseUnclear,
         Self::SidecarSwapped,
+        Self::RecreateRequested,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
+        Self::PodFailedAfterRecreate,
         Self::WriteConflict,
         Self::WriteDenied,
         Self::WriteFailed,
@@ -120,6 +157,8 @@ impl Reason {
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
             Self::SwapPending => "SwapPending",
+            Self::RecreatePending => "RecreatePending",
+            Self::OpenKruiseUnseen => "OpenKruiseUnseen",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -133,9 +172,18 @@ impl Reason {
             Self::ExitImageRuns => "ExitImageRuns",
             Self::SwapWithoutEffect => "SwapWithoutEffect",
             Self::SwapUndone => "SwapUndone",
+            Self::RecreateImpossible => "RecreateImpossible",
+            Self::RecreateExitCode => "RecreateExitCode",
+            Self::RecreateUnanswered => "RecreateUnanswered",
+            Self::RecreateFailed => "RecreateFailed",
+            Self::LeftToOpenKruise => "LeftToOpenKruise",
+            Self::OpenKruiseIncomplete => "OpenKruiseIncomplete",
+            Self::OpenKruiseUnclear => "OpenKruiseUnclear",
             Self::SidecarSwapped => "SidecarSwapped",
+            Self::RecreateRequested => "RecreateRequested",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
+            Self::PodFailedAfterRecreate => "PodFailedAfterRecreate",
             Self::WriteConflict => "WriteConflict",
             Self::WriteDenied => "WriteDenied",
             Self::WriteFailed => "WriteFailed",
@@ -145,7 +193,7 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::SidecarSwapped | Self::SidecarEnded)
+        !matches!(self, Self::SidecarSwapped | Self::RecreateRequested | Self::SidecarEnded | Self::LeftToOpenKruise)
     }
 }
 

@@ -190,9 +190,20 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     Swapped { trouble: Report { reason, note }, told, until: record.at + patience }
 }
 
-/// A kubelet stops swapped containers one after another, each with its grace period (truth table, row 26).
+/// Whether a swap of this container was made and may still take effect.
+pub(super) fn is_hoped_for(pod: &Pod, sidecar: &Container, memory: &Memory, around: &Circumstances<'_>) -> bool {
+    let record = memory.swap_of(&sidecar.name).filter(|_| memory.shows_exit_image(sidecar, around.exit_images));
+    record.is_some_and(|record| around.now < watch(pod, sidecar, record).until)
+}
+
 fn unchanged_patience(pod: &Pod) -> Duration {
+    graces(pod).saturating_add(SWAP_VISIBLE)
+}
+
+/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each with its grace period (truth
+/// table, row 26), and so does OpenKruise's daemon.
+pub(super) fn graces(pod: &Pod) -> Duration {
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
-    grace.saturating_mul(count).saturating_add(SWAP_VISIBLE)
+    grace.saturating_mul(count)
 }

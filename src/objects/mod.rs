@@ -5,8 +5,10 @@
 
 pub mod container_spec;
 mod container_wire;
+pub mod daemon_pod;
 pub mod env;
 pub mod lenient;
 pub mod pod;
 pub mod pod_template;
+pub mod recreate_request;
 pub mod wire;

@@ -13,6 +13,8 @@ pub struct Pod {
     pub uid: Box<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// `spec.nodeName`; empty until the pod is scheduled.
+    pub node: Box<str>,
     /// `spec.restartPolicy`
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`

@@ -47,6 +47,7 @@ struct MetaWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SpecWire {
+    node_name: Text,
     restart_policy: Text,
     termination_grace_period_seconds: Integer,
     containers: Objects<ContainerWire>,
@@ -167,6 +168,7 @@ impl PodWire {
             name: boxed(self.metadata.name)?,
             uid: boxed(self.metadata.uid)?,
             deleting: self.deleting,
+            node: spec.node_name.value.unwrap_or_default(),
             restart_policy: RestartPolicy::read(spec.restart_policy.value),
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
             phase: Phase::read(status.phase.value.as_deref()),

@@ -8,9 +8,12 @@ use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
 use swaplet::decide::node_class::NodeClass;
+use swaplet::decide::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
+use swaplet::decide::past_exits::PastExits;
 use swaplet::decide::reason::Reason;
 use swaplet::decide::terminate::decide;
 use swaplet::objects::pod::Pod;
+use swaplet::objects::recreate_request::RecreateRequest;
 
 use crate::builder::PodBuilder;
 
@@ -39,7 +42,20 @@ pub struct Life {
     pub rules: ExitImages,
     pub ladder: Ladder,
     pub node: NodeClass,
+    pub openkruise: Neighbour,
     pub now: Duration,
+}
+
+/// OpenKruise as it is known; nothing of it by default.
+#[derive(Default)]
+pub struct Neighbour {
+    pub unseen: bool,
+    pub coexist: Coexist,
+    pub terminator: Terminator,
+    pub daemon: Daemon,
+    pub labelled_virtual: bool,
+    pub request: Option<RecreateRequest>,
+    pub past_exits: PastExits,
 }
 
 impl Life {
@@ -48,7 +64,14 @@ impl Life {
     }
 
     pub fn under(rules: ExitImages) -> Self {
-        Self { memory: Memory::default(), rules, ladder: Ladder::default(), node: NodeClass::Kubelet, now: Duration::ZERO }
+        Self {
+            memory: Memory::default(),
+            rules,
+            ladder: Ladder::default(),
+            node: NodeClass::Kubelet,
+            openkruise: Neighbour::default(),
+            now: Duration::ZERO,
+        }
     }
 
     pub fn later(&mut self, seconds: u64) -> &mut Self {
@@ -63,7 +86,18 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
-        let around = Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, now: self.now };
+        let Neighbour { unseen, coexist, terminator, daemon, labelled_virtual, request, past_exits } = &self.openkruise;
+        self.memory.observe_request(request.as_ref(), self.now);
+        let openkruise = OpenKruise {
+            seen: !unseen,
+            coexist: *coexist,
+            terminator: *terminator,
+            daemon: *daemon,
+            labelled_virtual: *labelled_virtual,
+            request: request.as_ref(),
+            past_exits,
+        };
+        let around = Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, openkruise, now: self.now };
         let decision = decide(pod, &self.memory, &around);
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);

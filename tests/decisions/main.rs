@@ -6,11 +6,13 @@
 
 mod bad_input;
 mod builder;
+mod coexist;
 mod event_filter;
 mod evidence;
 mod expect;
 mod openkruise;
 mod properties;
+mod recreate;
 mod small_pods;
 
 mod writes;

@@ -14,6 +14,7 @@ use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
+use swaplet::decide::openkruise::Coexist;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
 use tokio::task::JoinHandle;
@@ -25,7 +26,7 @@ use super::objects::{EXIT, pod};
 /// How many writes of pods the controllers of the tests make at once.
 pub const CONCURRENCY: usize = 4;
 /// The user agent of every life starts with this.
-const SWAPLET: &str = "swaplet";
+pub const SWAPLET: &str = "swaplet";
 
 /// An API server and the hands of everybody but the controller.
 #[derive(Clone)]
@@ -76,16 +77,17 @@ impl World {
 
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
+        let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
+        self.start_controller_under(Rules { exit_images, ladder: Ladder::default(), coexist: Coexist::Own }, user_agent, concurrency)
+    }
+
+    /// Starts a controller under other rules.
+    pub fn start_controller_under(&self, rules: Rules, user_agent: &'static str, concurrency: usize) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let settings = Settings {
-            namespace: None,
-            rules: Rules { exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()), ladder: Ladder::default() },
-            concurrency,
-            write_deadline: Duration::from_secs(10),
-            instance: user_agent.to_owned(),
-        };
+        let settings =
+            Settings { namespace: None, rules, concurrency, write_deadline: Duration::from_secs(10), instance: user_agent.to_owned() };
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
         Life { line, metrics, task }
@@ -125,7 +127,7 @@ impl World {
         self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
     }
 
-    async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
+    pub async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
         self.try_request(method, path, content_type, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
@@ -246,7 +248,7 @@ pub fn path(name: &str) -> String {
 }
 
 /// Pods are listed, watched and patched, Events are created; nothing else is ever asked for.
-fn may_be_sent(request: &Recorded) {
+pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
         (Verb::List | Verb::Watch, "pods", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),

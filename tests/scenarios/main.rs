@@ -14,5 +14,6 @@ mod lives;
 mod node;
 mod nodes;
 mod objects;
+mod openkruise;
 mod shapes;
 mod watches;

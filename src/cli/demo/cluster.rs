@@ -24,6 +24,7 @@ use crate::controller::serve::Health;
 use crate::controller::watch::{Event, watch};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
+use crate::decide::openkruise::Coexist;
 use crate::image::reference::ImageReference;
 use crate::testbed::apiserver::Verb;
 use crate::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
@@ -111,7 +112,7 @@ async fn controller(client: Client) {
     let Ok(exit_image) = ImageReference::parse(EXIT_IMAGE) else { return };
     let settings = Settings {
         namespace: None,
-        rules: Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default() },
+        rules: Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default(), coexist: Coexist::Own },
         concurrency: 16,
         write_deadline: Duration::from_secs(10),
         instance: CONTROLLER.to_owned(),
