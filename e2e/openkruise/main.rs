@@ -8,10 +8,13 @@
 #[path = "../cases/audit.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod audit;
+mod both;
 #[path = "../cases/controller.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod controller;
+mod daemon;
 #[path = "../cases/images.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod images;
 mod install;
 mod outcomes;

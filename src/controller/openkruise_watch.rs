@@ -127,6 +127,8 @@ impl Observer {
         let mut renewed = None;
         let mut unknown = self.scope.terminator;
         let mut told = false;
+        // A missing right is met again and again.
+        let mut troubles = HashSet::new();
         loop {
             let news = tokio::select! {
                 event = requests.next() => requests.read(event?, read_request),
@@ -148,7 +150,8 @@ impl Observer {
                     tracing::info!(trouble, "OpenKruise is gone");
                     return self.tell_all(requests.all_gone().chain(daemons.all_gone()).collect()).await;
                 }
-                Err(trouble) => tracing::warn!(trouble, "cannot look at OpenKruise; trying again"),
+                Err(trouble) if troubles.insert(trouble.clone()) => tracing::warn!(trouble, "cannot look at OpenKruise; trying again"),
+                Err(trouble) => tracing::debug!(trouble, "cannot look at OpenKruise; trying again"),
             }
             if !told && !unknown && requests.settled && daemons.settled {
                 told = true;
