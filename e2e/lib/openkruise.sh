@@ -36,7 +36,7 @@ openkruise_up() {
 openkruise_down() {
 	[[ -d $OPENKRUISE ]] || { say "OpenKruise is not installed."; return; }
 	kube delete --ignore-not-found mutatingwebhookconfiguration/kruise-mutating-webhook-configuration \
-		validatingwebhookconfiguration/kruise-validating-webhook-configuration >&2
+		validatingwebhookconfiguration/kruise-validating-webhook-configuration >/dev/null
 	openkruise_daemon_down
 	stop openkruise-manager
 	kube delete --ignore-not-found "validatingadmissionpolicybinding/$CONFINED" "validatingadmissionpolicy/$CONFINED" >/dev/null

@@ -309,9 +309,12 @@ impl Entry {
             self.memory.said.push(report.reason);
             effects.extend(notice(Target::of(&self.pod), Some(report.clone())));
         }
-        if !self.memory.swaps.is_empty() || self.memory.request_seen_at.is_some() {
-            effects.extend(notice(Target::of(&self.pod), self.unconfirmed.take()));
-        }
+        let memory = &self.memory;
+        let confirmed = self.unconfirmed.take_if(|report| match report.reason {
+            Reason::RecreateRequested => memory.request_seen_at.is_some(),
+            _ => !memory.swaps.is_empty(),
+        });
+        effects.extend(notice(Target::of(&self.pod), confirmed));
         let first_swap = self.memory.swaps.iter().map(|record| record.at).min();
         if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap, Some(at)) = (decision.reason, first_swap) {
             effects.push(Effect::Ended(now.saturating_sub(at)));

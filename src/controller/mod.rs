@@ -10,7 +10,6 @@ pub mod clock;
 pub mod index;
 pub mod metrics;
 pub mod openkruise;
-pub mod openkruise_watch;
 mod queue;
 pub mod report;
 pub mod run;

@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::index::{Effect, Index, Rules, Write};
 use super::metrics::Metrics;
 use super::openkruise::News;
-use super::openkruise_watch::{Scope, observe};
+use super::openkruise::observe::{Scope, observe};
 use super::report::Reporter;
 use super::serve::Health;
 use super::watch::{Event, watch};

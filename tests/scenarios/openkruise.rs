@@ -436,6 +436,34 @@ async fn the_next_life_follows_the_request_that_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn openkruise_comes_and_goes() {
+    let world = World::with_openkruise("Never").await;
+    let life = world.start_beside(first());
+    life.line.hide(Some("/apis/apps.kruise.io"));
+    world.start_kubelet(Kubelet::default());
+    world.start_daemon(OBEDIENT);
+    world.run_pod(&pod("q", "Never")).await;
+    world.wait(1).await;
+    world.ends("q", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!((world.phase("q").as_str(), world.patches("q"), world.asked()), ("Succeeded", 1, 0));
+
+    life.line.hide(None);
+    world.wait(310).await;
+    world.ends("p", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 0, 1));
+
+    life.line.hide(Some("/apis/apps.kruise.io"));
+    world.wait(70).await;
+    world.run_pod(&pod("r", "Never")).await;
+    world.ends("r", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!((world.phase("r").as_str(), world.patches("r"), world.asked()), ("Succeeded", 1, 1));
+    world.is_quiet_beside_openkruise().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_openkruise_acts_on_is_left_to_it() {
     let world = World::with_openkruise("OnFailure").await;
     world.start_manager("SidecarTerminator=true").await;

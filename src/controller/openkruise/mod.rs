@@ -1,5 +1,10 @@
 //! What is known of OpenKruise on the cluster: where its daemon runs, what has become of the requests to it, and whether its
-//! SidecarTerminator is on. State only; [`super::openkruise_watch`] looks at the cluster.
+//! SidecarTerminator is on. [`Known`] is state only; [`observe`] looks at the cluster.
+
+mod beside;
+mod followed;
+mod manager;
+pub mod observe;
 
 use std::collections::HashMap;
 
