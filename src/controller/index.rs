@@ -85,14 +85,6 @@ pub struct Rules {
     pub coexist: Coexist,
 }
 
-impl Rules {
-    /// Whether OpenKruise matters at all.
-    #[must_use]
-    pub fn looks_for_openkruise(&self) -> bool {
-        self.coexist != Coexist::Own || self.ladder.recreate
-    }
-}
-
 /// The pods, and which of them want a write or another look.
 pub struct Index {
     rules: Rules,
@@ -107,7 +99,7 @@ impl Index {
     /// An empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        let openkruise = Known::new(rules.coexist, rules.looks_for_openkruise());
+        let openkruise = Known::new(&rules);
         Self { rules, openkruise, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
     }
 

@@ -82,13 +82,6 @@ impl Decision {
         Self { action: Some(action), done: Some(done), ..Self::quiet(reason) }
     }
 
-    /// The same, and what else is to be told now: a rung before failed after it was tried.
-    #[must_use]
-    pub(super) fn also_telling(mut self, reports: Vec<Report>) -> Self {
-        self.reports.extend(reports);
-        self
-    }
-
     /// The images to change; empty where another action, or none, is to be made.
     #[must_use]
     pub fn swaps(&self) -> &[Swap] {

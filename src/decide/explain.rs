@@ -106,13 +106,11 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
         return findings;
     }
     let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
-    let mut refused_by = Vec::new();
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
-        let step = ask(*rung, pod, &unended, (&refused_by, &rungs[nth + 1..]), memory, around);
+        let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
         findings.push(finding(format!("rung {rung:?}"), answer(*rung, &step), LADDER));
-        match step {
-            Step::Here(_) => break,
-            Step::Next { reports, .. } => refused_by.extend(reports),
+        if matches!(step, Step::Here(_)) {
+            break;
         }
     }
     findings

@@ -69,9 +69,8 @@ impl Memory {
     }
 }
 
-/// What is to be done for the sidecars that no swap is hoped for, or why a request does not lead on. `refused` is what the rungs
-/// before this one have said.
-pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], refused: &[Report], memory: &Memory, around: &Circumstances<'_>) -> Step {
+/// What is to be done for the sidecars that no swap is hoped for, or why a request does not lead on.
+pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Step {
     let sidecars = unended.iter().map(|(_, sidecar)| *sidecar);
     let targets: Vec<_> = sidecars.filter(|sidecar| !swap::is_hoped_for(pod, sidecar, memory, around)).collect();
     if targets.is_empty() {
@@ -80,22 +79,22 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], refused: &[Report], memor
     match (around.openkruise.request, &memory.asked) {
         (Some(request), _) => follow(pod, &targets, request, memory, around),
         (None, Some(asked)) if !asked.is_worth_another_try(around.now) => not_seen(asked, around.now),
-        (None, _) => ask(pod, &targets, refused, memory, around),
+        (None, _) => ask(pod, &targets, memory, around),
     }
 }
 
-fn ask(pod: &Pod, targets: &[&Container], refused: &[Report], memory: &Memory, around: &Circumstances<'_>) -> Step {
+fn ask(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> Step {
     let obstacles: Vec<_> = targets.iter().filter_map(|target| obstacle(pod, target, memory, around)).collect();
     if !obstacles.is_empty() {
         return Step::Next { reports: one_per_reason(obstacles), again: None };
     }
-    let note = note(pod, targets, refused, memory, around);
+    let note = note(pod, targets, memory, around);
     let names = targets.iter().map(|target| target.name.clone()).collect();
     Step::Here(Decision::act(Action::Recreate(names), Report { reason: Reason::RecreateRequested, note }))
 }
 
 /// What was chosen, and why.
-fn note(pod: &Pod, targets: &[&Container], refused: &[Report], memory: &Memory, around: &Circumstances<'_>) -> String {
+fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> String {
     let names = targets.iter().map(|target| &*target.name).collect::<Vec<_>>().join(", ");
     let mut note = format!(
         "main containers are done; asking OpenKruise's daemon on the node to end {names}, by ContainerRecreateRequest {}",
@@ -110,10 +109,20 @@ fn note(pod: &Pod, targets: &[&Container], refused: &[Report], memory: &Memory, 
     if around.ladder.prefer == Some(Rung::Recreate) {
         note.push_str("; chosen by --prefer=crr");
     }
-    for report in refused {
-        let _ = write!(note, "; {}: {}", report.reason, report.note);
-    }
     note
+}
+
+/// What a rung has decided, with what the rungs before it have `refused`: a request tells why it was made, and after one that did
+/// not do it, that is told along.
+pub(super) fn tell(mut decision: Decision, refused: Vec<Report>) -> Decision {
+    if let (Some(Action::Recreate(_)), Some(done)) = (&decision.action, &mut decision.done) {
+        for report in &refused {
+            let _ = write!(done.note, "; {}: {}", report.reason, report.note);
+        }
+    }
+    let is_failed = |report: &Report| matches!(report.reason, Reason::RecreateUnanswered | Reason::RecreateFailed);
+    decision.reports.extend(refused.into_iter().filter(is_failed));
+    decision
 }
 
 /// What keeps a request from ending this container, or makes it do harm.
@@ -212,10 +221,7 @@ fn progress(pod: &Pod, target: &Container, request: &RecreateRequest, asked_at: 
     let name = RecreateRequest::name_for(&request.pod_uid);
     let over = |reason, what: String| Progress::Over(Report { reason, note: format!("container {}: {what}", target.name) });
     let Some(recreated) = request.container(&target.name) else {
-        return over(
-            Reason::RecreateImpossible,
-            format!("ContainerRecreateRequest {name} is there and does not name it; a pod has only one"),
-        );
+        return over(Reason::RecreateFailed, format!("ContainerRecreateRequest {name} is there and does not name it; a pod has only one"));
     };
     if recreated.failed {
         return over(Reason::RecreateFailed, format!("OpenKruise's daemon could not stop it: {}", recreated.message));

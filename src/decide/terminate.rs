@@ -149,15 +149,11 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
     }
     let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
     let mut refused = Vec::new();
-    let mut failed = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
-        match ask(*rung, pod, &unended, (&refused, &rungs[nth + 1..]), memory, around) {
-            Step::Here(decision) => return decision.also_telling(failed),
+        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
+            Step::Here(decision) => return recreate::tell(decision, refused),
             Step::Next { reports, again } => {
-                if *rung == Rung::Recreate && memory.asked_at().is_some() {
-                    failed.extend(reports.iter().cloned());
-                }
                 refused.extend(reports);
                 earliest = earliest.into_iter().chain(again).min();
             }
@@ -166,21 +162,11 @@ fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision 
     exhausted(refused, earliest, around)
 }
 
-/// What the rungs before one have refused, and which come after it.
-pub(super) type Neighbours<'a> = (&'a [Report], &'a [Rung]);
-
-/// What one rung says.
-pub(super) fn ask(
-    rung: Rung,
-    pod: &Pod,
-    unended: &[Unended<'_>],
-    (refused, later): Neighbours<'_>,
-    memory: &Memory,
-    around: &Circumstances<'_>,
-) -> Step {
+/// What one rung says; `later` are those after it.
+pub(super) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
     match rung {
         Rung::Swap => swap::step(pod, unended, later, memory, around),
-        Rung::Recreate => recreate::step(pod, unended, refused, memory, around),
+        Rung::Recreate => recreate::step(pod, unended, memory, around),
         Rung::Finish => Step::Next { reports: Vec::new(), again: None },
     }
 }

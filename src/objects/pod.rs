@@ -13,12 +13,12 @@ pub struct Pod {
     pub uid: Box<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `spec.nodeName`; empty until the pod is scheduled.
-    pub node: Box<str>,
     /// `spec.restartPolicy`
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`
     pub grace_seconds: Option<u32>,
+    /// `spec.nodeName`; empty where the pod is on no node yet.
+    pub node: Box<str>,
     /// `status.phase`
     pub phase: Phase,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.

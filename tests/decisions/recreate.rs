@@ -278,7 +278,7 @@ fn a_request_for_other_containers_does_not_help() {
     life.openkruise.request = Some(request(json!({})));
     let decision = life.sees(&pod);
     assert_eq!(decision.swaps().len(), 2, "{decision:?}");
-    assert_eq!(decision.reports.iter().map(|report| report.reason).collect::<Vec<_>>(), [Reason::RecreateImpossible]);
+    assert_eq!(decision.reports.iter().map(|report| report.reason).collect::<Vec<_>>(), [Reason::RecreateFailed]);
 }
 
 #[test]

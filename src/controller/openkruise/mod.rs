@@ -8,6 +8,7 @@ pub mod observe;
 
 use std::collections::HashMap;
 
+use super::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::node_class::NodeClass;
 use crate::decide::openkruise::{Coexist, Daemon, Daemons, OpenKruise, Terminator};
@@ -58,13 +59,18 @@ pub struct Known {
     past_exits: PastExits,
 }
 
+/// Whether OpenKruise matters at all.
+fn matters(rules: &Rules) -> bool {
+    rules.coexist != Coexist::Own || rules.ladder.recreate
+}
+
 impl Known {
-    /// Nothing is known yet. `wanted`: whether anybody looks.
+    /// Nothing is known yet.
     #[must_use]
-    pub fn new(coexist: Coexist, wanted: bool) -> Self {
+    pub fn new(rules: &Rules) -> Self {
         Self {
-            seen: !wanted,
-            coexist,
+            seen: !matters(rules),
+            coexist: rules.coexist,
             terminator: Terminator::Absent,
             daemons: Daemons::default(),
             requests: HashMap::new(),

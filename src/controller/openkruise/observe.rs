@@ -9,9 +9,9 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::News;
 use super::beside::Beside;
 use super::followed::Next;
+use super::{News, matters};
 use crate::controller::run::Settings;
 use crate::decide::openkruise::{Coexist, Terminator};
 use crate::objects::recreate_request::{GROUP, PLURAL, VERSION};
@@ -41,7 +41,7 @@ impl Scope {
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
         let Settings { namespace, rules, .. } = settings;
-        Self { namespace: namespace.clone(), terminator: rules.coexist != Coexist::Own, wanted: rules.looks_for_openkruise() }
+        Self { namespace: namespace.clone(), terminator: rules.coexist != Coexist::Own, wanted: matters(rules) }
     }
 }
 
