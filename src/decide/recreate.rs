@@ -102,7 +102,7 @@ fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstanc
     );
     for target in targets {
         let _ = match past_exit(pod, target, memory, around) {
-            Some(_) => write!(note, "; {} ended with exit code 0 before", target.name),
+            Some(code) => write!(note, "; {} {}", target.name, ended(code)),
             None => write!(note, "; how {} ends is not known yet ({})", target.name, consequence(pod, target)),
         };
     }
@@ -154,9 +154,12 @@ fn trap(pod: &Pod, target: &Container, memory: &Memory, around: &Circumstances<'
         (_, None | Some(Some(0))) => None,
         // The pod is Failed anyway.
         (RestartPolicy::Never, _) if !target.has_restart_rules && !roles::mains_succeeded(pod) => None,
-        (_, Some(Some(code))) => Some(told(&format!("it ended with exit code {code} before"))),
-        (_, Some(None)) => Some(told("it ended without an exit code before")),
+        (_, Some(code)) => Some(told(&format!("it {}", ended(code)))),
     }
+}
+
+fn ended(code: Option<i64>) -> String {
+    code.map_or_else(|| "ended without an exit code before".to_owned(), |code| format!("ended with exit code {code} before"))
 }
 
 fn consequence(pod: &Pod, target: &Container) -> &'static str {

@@ -131,7 +131,8 @@ fn an_exit_code_that_would_do_harm_is_known_from_the_container_itself() {
 #[test]
 fn under_never_a_pod_that_is_failed_anyway_has_nothing_to_lose() {
     let pod = pod("Never").with(main_container("main").ended(7)).with(running().last_ended(143));
-    asks(&mut life(), &pod);
+    let note = asks(&mut life(), &pod);
+    assert!(note.contains("exit code 143 before"), "{note}");
 }
 
 #[test]
