@@ -271,6 +271,16 @@ fn an_image_for_manifests_has_what_they_need_and_a_digest_that_is_known_before()
     assert!(enough.out.contains("standard paths are enough"), "{}", enough.out);
 }
 
+/// The controller names paths, manifests name containers: what is pushed for either is the same.
+#[test]
+fn an_image_for_paths_is_the_image_for_the_manifest_that_needs_them() {
+    let push = |more: &[&str]| swaplet(&[&["exit-image", "push", "registry.example/exit:v1", "--dry-run"], more].concat());
+    assert_eq!(digest(&push(&["--path", "/opt/own/server"])), digest(&push_for(&unknown(), &[])));
+    let ran = push(&["--path", "relative"]);
+    assert_eq!((ran.code, &*ran.out), (1, ""));
+    assert!(ran.err.contains("relative") && ran.err.contains("not absolute"), "{}", ran.err);
+}
+
 #[test]
 fn what_no_image_ends_is_named() {
     let ran = push_for(&format!("{}---\n{}", unknown(), on_a_volume()), &[]);

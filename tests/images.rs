@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 #[path = "images/fake.rs"]
 mod fake;
+#[path = "images/guards.rs"]
+mod guards;
 #[path = "images/real.rs"]
 mod real;
 
@@ -232,7 +234,8 @@ fn a_registry_in_trouble_is_tried_again_and_then_told() {
 fn a_registry_that_recovers_is_used() {
     let registry = FakeRegistry::start(|request, before| match request {
         probe if probe.path == "/v2/" => Answer::status(200),
-        _ if before < 8 => Answer::status(503),
+        // The three further tries of the first reading.
+        _ if before < 4 => Answer::status(503),
         upload if upload.is_upload() => Answer::status(403),
         _ => Answer::status(404),
     });

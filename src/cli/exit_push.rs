@@ -1,4 +1,4 @@
-//! `exit-image push REF`, with `--for`: what manifests need besides the standard paths.
+//! `exit-image push REF`, with `--for` and `--path`: what is needed besides the standard paths.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,6 +24,10 @@ pub(super) struct ExitPushArgs {
     #[arg(long = "for", value_name = "FILE", num_args = 1..)]
     manifests: Vec<PathBuf>,
 
+    /// Add the program at this path, as an Event of reason NeedsImage asks for (repeatable)
+    #[arg(long, value_name = "PATH")]
+    path: Vec<String>,
+
     /// With --for, take containers of this name for sidecars, marked or not (repeatable)
     #[arg(long, value_name = "NAME", requires = "manifests")]
     sidecar: Vec<String>,
@@ -31,10 +35,11 @@ pub(super) struct ExitPushArgs {
 
 impl ExitPushArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
-        if self.manifests.is_empty() {
+        if self.manifests.is_empty() && self.path.is_empty() {
             return self.push.run(Kind::Exit).await;
         }
-        let needs = Needs::read(&self.manifests, &self.sidecar)?;
+        let mut needs = Needs::read(&self.manifests, &self.sidecar)?;
+        needs.missing.extend(self.path);
         let image = needs.build()?;
         for skipped in &needs.skipped {
             eprintln!("warning: {skipped}");
@@ -96,7 +101,7 @@ impl Needs {
     }
 
     fn build(&self) -> anyhow::Result<BuiltImage> {
-        build_derived(self.missing.union(&self.executed)).context("these sidecars need two images: push one for each of their manifests")
+        build_derived(self.missing.union(&self.executed)).context("these paths need two images: push one for each")
     }
 
     fn list(&self) -> String {

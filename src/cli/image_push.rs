@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::print;
+use super::registry_args::RegistryArgs;
 use crate::image::build::{PlatformImage, build_standard};
-use crate::image::docker_config::DockerConfig;
 use crate::image::push::{Outcome, check_reference, push};
 use crate::image::registry::{Registry, RegistryOptions};
 use crate::image::{BuiltImage, ImageReference, Kind};
@@ -29,9 +29,8 @@ pub(super) struct PushArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for loopback addresses)
-    #[arg(long, value_name = "HOST")]
-    plain_http: Vec<String>,
+    #[command(flatten)]
+    registry: RegistryArgs,
 
     /// Overwrite an image that swaplet did not make (an image of swaplet of the other kind is never overwritten)
     #[arg(long)]
@@ -60,18 +59,13 @@ impl PushArgs {
     }
 
     async fn push(&self, image: &BuiltImage) -> anyhow::Result<Outcome> {
-        let credentials = DockerConfig::load()?.credentials(&self.reference)?;
+        let credentials = self.registry.credentials(&self.reference)?;
         let registry = Registry::connect(&self.reference, &credentials, self.options()).await?;
         Ok(push(&registry, &self.reference, image, self.force).await?)
     }
 
     fn options(&self) -> RegistryOptions {
-        RegistryOptions {
-            plain_http: self.plain_http.clone(),
-            timeout: Duration::from_secs(self.timeout),
-            note: |text| eprintln!("{text}"),
-            ..RegistryOptions::default()
-        }
+        RegistryOptions { timeout: Duration::from_secs(self.timeout), note: |text| eprintln!("{text}"), ..self.registry.options() }
     }
 }
 

@@ -10,6 +10,7 @@ mod image_push;
 mod manifests;
 mod mock_node;
 mod park_image;
+mod registry_args;
 mod rules;
 mod run;
 

@@ -1,12 +1,13 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
 use crate::decide::openkruise::Coexist;
+use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
@@ -20,6 +21,9 @@ pub struct RulesArgs {
     /// that shows one of these counts as ended
     #[arg(long, value_name = "IMAGE,...", env = "SWAPLET_EXIT_IMAGES", value_delimiter = ',', value_parser = ImagePattern::parse)]
     exit_images: Vec<ImagePattern>,
+    /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
+    #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
+    exit_image_paths: Vec<String>,
     /// The way to end a sidecar that is tried first, on nodes that have it
     #[arg(long, value_enum, env = "SWAPLET_PREFER")]
     prefer: Option<Prefer>,
@@ -49,9 +53,9 @@ enum CoexistArg {
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named.
+    /// No exit image is named, or a path cannot be in one.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, prefer, coexist } = self;
+        let Self { exit_image, exit_images, exit_image_paths, prefer, coexist } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
@@ -63,6 +67,7 @@ impl RulesArgs {
             CoexistArg::Own => Coexist::Own,
         };
         let ladder = Ladder { prefer, recreate: true, ..Ladder::default() };
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images), ladder, coexist })
+        let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
+        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images).with_default_paths(paths), ladder, coexist })
     }
 }

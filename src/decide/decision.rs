@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::derived_images::Paths;
 use super::reason::Reason;
 use crate::objects::recreate_request::PLURAL;
 
@@ -61,11 +62,13 @@ pub struct Decision {
     pub done: Option<Report>,
     /// When to look again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,
+    /// The derived exit images that are wanted and not there.
+    pub wants: Vec<Paths>,
 }
 
 impl Decision {
     pub(super) const fn quiet(reason: Reason) -> Self {
-        Self { reason, action: None, reports: Vec::new(), done: None, again: None }
+        Self { reason, action: None, reports: Vec::new(), done: None, again: None, wants: Vec::new() }
     }
 
     pub(super) fn later(reason: Reason, again: Duration) -> Self {

@@ -5,7 +5,7 @@
 //! differs from what was seen before the swap (truth table, rows 1 to 6 and section 6).
 
 use crate::image::reference::ImageReference;
-use crate::objects::pod::{Container, ContainerState};
+use crate::objects::pod::{Container, ContainerState, ContainerStatus, Terminated};
 
 /// The fields of a container status that a new container changes, as they were before the swap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,20 +108,45 @@ fn waits_for_exit_image(container: &Container, before: Option<&Footprint>, shown
     !names_old && (before.waiting != now.waiting || (shown != Some(false) && before.shows_new_container(&now)))
 }
 
+/// Whether the node keeps failing to run the image of the spec, and would not with another one. containerd creates a container whose program
+/// is missing and fails to start it (`RunContainerError`, then `CrashLoopBackOff` after exit code 128); CRI-O does not even create it
+/// (`CreateContainerError`), and goes on showing the container before.
+#[must_use]
+pub fn is_stuck(container: &Container) -> bool {
+    let Some(ContainerStatus { state: ContainerState::Waiting { reason, .. }, last_end, .. }) = &container.status else { return false };
+    match &**reason {
+        "RunContainerError" | "CreateContainerError" => true,
+        "CrashLoopBackOff" => last_end.as_ref().is_some_and(is_start_error),
+        reason => is_pull_error(reason),
+    }
+}
+
+/// 127 is what a shell's `exec` gives for a program that is not there, 128 what a runtime gives.
+fn is_start_error(end: &Terminated) -> bool {
+    matches!(end.exit_code, Some(127 | 128)) || matches!(&*end.reason, "StartError" | "ContainerCannotRun")
+}
+
 /// The waiting reasons are those of the kubelet (`pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`);
 /// containerd and CRI-O differ in which of the start errors they give.
 fn waiting<'a>(reason: &'a str, message: &'a str) -> Progress<'a> {
     match reason {
-        "ErrImagePull"
-        | "ImagePullBackOff"
-        | "ErrImageNeverPull"
-        | "InvalidImageName"
-        | "ImageInspectError"
-        | "RegistryUnavailable"
-        | "SignatureValidationFailed" => Progress::NotPulled(reason, message),
+        reason if is_pull_error(reason) => Progress::NotPulled(reason, message),
         "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" | "PostStartHookError" | "CrashLoopBackOff" => {
             Progress::NotStarted(reason, message)
         }
         _ => Progress::Unchanged,
     }
+}
+
+fn is_pull_error(reason: &str) -> bool {
+    matches!(
+        reason,
+        "ErrImagePull"
+            | "ImagePullBackOff"
+            | "ErrImageNeverPull"
+            | "InvalidImageName"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+            | "SignatureValidationFailed"
+    )
 }

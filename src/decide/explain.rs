@@ -8,6 +8,7 @@ use super::decision::{Action, Decision, Report};
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
 use super::openkruise;
+use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
 use super::terminate::{ask, decide, out_of_scope, refused, unended};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
@@ -17,6 +18,7 @@ const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IM
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
 const NODE: &str = "labels and taints of the node, and what was proved there";
 const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
+const FIT: &str = "command, PATH and mounts of the container, beside the paths of the exit image (truth table, rows 7 to 10 and 36)";
 const LADDER: &str = "the ladder of the node's class";
 
 /// One thing that was looked at.
@@ -106,6 +108,9 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
         return findings;
     }
     let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
+    if rungs.contains(&Rung::Swap) {
+        findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+    }
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
         let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
         findings.push(finding(format!("rung {rung:?}"), answer(*rung, &step), LADDER));
@@ -114,6 +119,15 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
         }
     }
     findings
+}
+
+fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
+    let seen = match preflight(pod, sidecar, around.exit_images) {
+        Preflight::Image { image, .. } => format!("{image} would end it"),
+        Preflight::Awaited(paths) => format!("an exit image with {} is to be pushed first", paths.join(", ")),
+        Preflight::Blocked { report, .. } => report.reason.to_string(),
+    };
+    finding(format!("exit image for {}", sidecar.name), seen, FIT)
 }
 
 fn answer(rung: Rung, step: &Step) -> String {

@@ -9,6 +9,7 @@
 pub mod circumstances;
 pub mod command;
 pub mod decision;
+pub mod derived_images;
 mod ending;
 pub mod evidence;
 pub mod exit_images;
@@ -18,6 +19,7 @@ pub mod memory;
 pub mod node_class;
 pub mod openkruise;
 pub mod past_exits;
+mod preflight;
 pub mod reason;
 pub mod recreate;
 pub mod roles;

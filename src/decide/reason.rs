@@ -30,6 +30,8 @@ pub enum Reason {
     RecreatePending,
     /// Nobody has looked yet whether OpenKruise ends sidecars here.
     OpenKruiseUnseen,
+    /// An exit image that a sidecar needs is being pushed.
+    ExitImageAwaited,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -46,6 +48,10 @@ pub enum Reason {
     ExitImageMissing,
     /// The container's own restart policy would start an exit image for ever.
     SidecarRestartsAlways,
+    /// The exit image does not have what the container would execute.
+    NeedsImage,
+    /// No exit image would end the container.
+    NotSwappable,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -102,7 +108,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 42] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -114,6 +120,7 @@ impl Reason {
         Self::SwapPending,
         Self::RecreatePending,
         Self::OpenKruiseUnseen,
+        Self::ExitImageAwaited,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -121,6 +128,8 @@ impl Reason {
         Self::ExitImageInvalid,
         Self::ExitImageMissing,
         Self::SidecarRestartsAlways,
+        Self::NeedsImage,
+        Self::NotSwappable,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -159,6 +168,7 @@ impl Reason {
             Self::SwapPending => "SwapPending",
             Self::RecreatePending => "RecreatePending",
             Self::OpenKruiseUnseen => "OpenKruiseUnseen",
+            Self::ExitImageAwaited => "ExitImageAwaited",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -166,6 +176,8 @@ impl Reason {
             Self::ExitImageInvalid => "ExitImageInvalid",
             Self::ExitImageMissing => "ExitImageMissing",
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
+            Self::NeedsImage => "NeedsImage",
+            Self::NotSwappable => "NotSwappable",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",

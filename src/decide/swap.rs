@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report, Swap};
+use super::derived_images::Paths;
 use super::evidence::{self, Progress};
-use super::exit_images::NoChoice;
 use super::ladder::{Rung, Step};
 use super::memory::{Memory, SwapRecord};
+use super::preflight::{Preflight, preflight};
 use super::reason::Reason;
 use super::roles;
 use super::terminate::{Unended, one_per_reason};
-use crate::objects::env::WITH_IMAGE;
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 
 /// What a started exit image may take until it counts as running on: it exits in milliseconds, but its end becomes visible
@@ -34,50 +34,91 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
     // Swaps that leave other sidecars running only make sense where a later rung ends exactly those.
     let partly = later.first() == Some(&Rung::Recreate);
     if !plan.blocked.is_empty() && !partly {
-        return Step::Next { reports: plan.blocked, again: None };
+        return Step::Next { reports: plan.blocked, again: plan.again };
+    }
+    if plan.awaits {
+        return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
     }
     if !plan.swaps.is_empty() {
         return plan.decide(memory);
     }
     match pending(pod, unended, !later.is_empty(), memory, around.now) {
         Step::Here(decision) if decision.reason == Reason::SwapPending && !plan.blocked.is_empty() => {
-            Step::Next { reports: plan.blocked, again: decision.again }
+            Step::Next { reports: plan.blocked, again: decision.again.into_iter().chain(plan.again).min() }
         }
         step => step,
     }
 }
 
+/// The derived exit images that the sidecars of a pod need and that are not there, also while its main containers run: then they are there
+/// when they are needed.
+pub(super) fn wants(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Paths> {
+    if !around.exit_images.derives() || !around.ladder.rungs(around.node, &pod.restart_policy).contains(&Rung::Swap) {
+        return Vec::new();
+    }
+    let unsettled = unended.iter().filter(|(_, container)| !is_settled(pod, container, memory, around));
+    let wanted = unsettled.filter_map(|(_, container)| match preflight(pod, container, around.exit_images) {
+        Preflight::Awaited(paths) => Some(paths),
+        Preflight::Blocked { wants, .. } => wants,
+        Preflight::Image { .. } => None,
+    });
+    wanted.collect()
+}
+
+/// Whether the container shows an exit image, and nothing is to be done about it but to wait.
+fn is_settled(pod: &Pod, container: &Container, memory: &Memory, around: &Circumstances<'_>) -> bool {
+    memory.shows_exit_image(container, around.exit_images)
+        && *container.effective_policy(pod) != RestartPolicy::Always
+        && !is_stuck(pod, container, memory)
+}
+
+/// Whether an exit image that somebody else has written cannot run, an earlier life or another version of swaplet. What this life writes
+/// was asked for its verdict before; under `Never` no image is started after one that failed.
+fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
+    *container.effective_policy(pod) == RestartPolicy::OnFailure
+        && evidence::is_stuck(container)
+        && memory.swap_of(&container.name).is_some_and(|record| record.before.is_none())
+}
+
 /// The swaps that are still to be made, and what to say about them.
+#[derive(Default)]
 struct Plan {
     swaps: Vec<Swap>,
     /// What the notes say of images that were asked for and not granted.
     refused: Vec<String>,
     /// Why some sidecars cannot be swapped.
     blocked: Vec<Report>,
+    /// When one of them may be.
+    again: Option<Duration>,
+    /// Whether an image is being pushed that one of them needs.
+    awaits: bool,
 }
 
 impl Plan {
     fn make(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Self {
-        let mut plan = Self { swaps: Vec::new(), refused: Vec::new(), blocked: Vec::new() };
+        let mut plan = Self::default();
         for &(index, container) in unended {
-            if let Some(blocked) = obstacle(pod, container) {
-                plan.blocked.push(blocked);
-            } else if !memory.shows_exit_image(container, around.exit_images) {
-                plan.add(index, container, around);
+            if !is_settled(pod, container, memory, around) {
+                plan.add(index, container, preflight(pod, container, around.exit_images));
             }
         }
         plan
     }
 
-    fn add(&mut self, index: usize, container: &Container, around: &Circumstances<'_>) {
-        match around.exit_images.choose(&container.mark) {
-            Err(why) => self.blocked.push(no_choice(container, &why)),
-            Ok(choice) => {
-                let name = &container.name;
-                self.refused.extend(
-                    choice.refused.map(|image| format!("container {name} asks for {image}, which is not on the list of --exit-images")),
-                );
-                self.swaps.push(Swap { index, container: name.clone(), from: container.image.clone(), to: choice.image.into() });
+    fn add(&mut self, index: usize, container: &Container, preflight: Preflight<'_>) {
+        let name = &container.name;
+        match preflight {
+            Preflight::Awaited(_) => self.awaits = true,
+            Preflight::Blocked { report, again, .. } => {
+                self.blocked.push(report);
+                self.again = self.again.into_iter().chain(again).min();
+            }
+            // It is stuck on the right one: another swap would not help.
+            Preflight::Image { image, .. } if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
+            Preflight::Image { image, refused } => {
+                self.refused
+                    .extend(refused.map(|image| format!("container {name} asks for {image}, which is not on the list of --exit-images")));
+                self.swaps.push(Swap { index, container: name.clone(), from: container.image.clone(), to: image.into() });
             }
         }
     }
@@ -107,36 +148,6 @@ impl Plan {
         }
         note
     }
-}
-
-/// What keeps any exit image from ending this container.
-fn obstacle(pod: &Pod, container: &Container) -> Option<Report> {
-    (*container.effective_policy(pod) == RestartPolicy::Always).then(|| {
-        let note = format!(
-            "container {}: its own restartPolicy is Always, so any exit image would be started again for ever: remove it",
-            container.name
-        );
-        Report { reason: Reason::SidecarRestartsAlways, note }
-    })
-}
-
-fn no_choice(container: &Container, why: &NoChoice) -> Report {
-    let name = &container.name;
-    let asked = container.mark.with_image.as_deref().unwrap_or_default();
-    let (reason, note) = match why {
-        NoChoice::Invalid(error) => (Reason::ExitImageInvalid, format!("container {name}: {WITH_IMAGE} is not an image: {error}")),
-        NoChoice::Missing if asked.is_empty() => (
-            Reason::ExitImageMissing,
-            format!(
-                "container {name}: no exit image is configured: start the controller with --exit-image, or name a listed image in {WITH_IMAGE}"
-            ),
-        ),
-        NoChoice::Missing => (
-            Reason::ExitImageMissing,
-            format!("container {name}: {asked} is not on the list of --exit-images and there is no default: add it, or set --exit-image"),
-        ),
-    };
-    Report { reason, note }
 }
 
 /// A container whose spec shows the exit image and that has not ended.

@@ -26,8 +26,11 @@ pub(super) type Unended<'a> = (usize, &'a Container);
 /// strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision =
-        out_of_scope(pod, memory).or_else(|| refused(pod)).or_else(|| mains_not_done(pod)).unwrap_or_else(|| sidecars(pod, memory, around));
+    let decision = out_of_scope(pod, memory).or_else(|| refused(pod)).unwrap_or_else(|| {
+        let unended = unended(pod);
+        let wants = swap::wants(pod, &unended, memory, around);
+        Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, &unended, memory, around)) }
+    });
     unless_said(when_free(decision, memory, around), memory)
 }
 
@@ -139,19 +142,18 @@ pub(super) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
 }
 
 /// The mains are done and the pod is not finished: the first rung that leads on says what to do about its sidecars.
-fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let unended = unended(pod);
+fn sidecars(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
-    if let Some(left) = openkruise::left(pod, &unended, memory, around) {
+    if let Some(left) = openkruise::left(pod, unended, memory, around) {
         return left;
     }
     let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
-        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
+        match ask(*rung, pod, unended, &rungs[nth + 1..], memory, around) {
             Step::Here(decision) => return recreate::tell(decision, refused),
             Step::Next { reports, again } => {
                 refused.extend(reports);

@@ -72,7 +72,7 @@ struct Entry {
 /// A configuration file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DockerConfigError {
-    /// The file exists, but cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
         /// The file.
@@ -111,20 +111,24 @@ impl DockerConfig {
         let directory = env::var_os("DOCKER_CONFIG").filter(|set| !set.is_empty()).map(PathBuf::from);
         let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".docker"));
         match directory.or_else(home) {
-            Some(directory) => Self::load_from(&directory.join("config.json")),
+            Some(directory) => Self::load_if_there(&directory.join("config.json")),
             None => Ok(Self::default()),
         }
     }
 
-    /// Reads this file. A missing file means no credentials.
+    /// Reads this file, which somebody has named.
     ///
     /// # Errors
-    /// [`DockerConfigError`] if the file exists and cannot be used.
+    /// [`DockerConfigError`] if it is not there, or cannot be used.
     pub fn load_from(path: &Path) -> Result<Self, DockerConfigError> {
-        match read(path) {
-            Ok(text) => Self::parse(path, &text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(DockerConfigError::Read { path: path.to_owned(), source }),
+        let text = read(path).map_err(|source| DockerConfigError::Read { path: path.to_owned(), source })?;
+        Self::parse(path, &text)
+    }
+
+    fn load_if_there(path: &Path) -> Result<Self, DockerConfigError> {
+        match Self::load_from(path) {
+            Err(DockerConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            loaded => loaded,
         }
     }
 
@@ -286,8 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_means_no_credentials() {
-        let config = DockerConfig::load_from(Path::new("/nonexistent/config.json")).unwrap();
+    fn a_missing_file_means_no_credentials_unless_it_was_named() {
+        let missing = Path::new("/nonexistent/config.json");
+        let config = DockerConfig::load_if_there(missing).unwrap();
         assert_eq!(config.credentials(&ImageReference::parse("a").unwrap()).unwrap(), Credentials::Anonymous);
+        let error = DockerConfig::load_from(missing).err().unwrap().to_string();
+        assert!(error.contains("/nonexistent/config.json"), "{error}");
     }
 }

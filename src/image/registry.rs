@@ -1,20 +1,24 @@
 //! One registry: reading and writing manifests and blobs, with timeouts, retries and errors in words.
 
+mod ask;
+mod hosts;
+mod login;
+
 use std::future::Future;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use futures::TryStreamExt;
-use http::HeaderValue;
-use oci_distribution::RegistryOperation;
-use oci_distribution::client::{Client, ClientConfig, ClientProtocol, LayerDescriptor};
+use http::{HeaderValue, Method};
+use oci_distribution::client::{Client, ClientConfig, ClientProtocol};
 use oci_distribution::errors::OciDistributionError;
 use oci_distribution::secrets::RegistryAuth;
 
-use super::build::{Blob, media_type};
+use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
 use super::reference::ImageReference;
 use super::registry_error::{Problem, RegistryError};
+use ask::{Answer, Asker};
+use hosts::Hosts;
+use login::Login;
 
 /// How long one request may take: a registry that needs longer for a few kilobytes is not there.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,11 +26,16 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// The waits before the second, third and fourth try: together under four seconds, so that a person at a terminal does not give up first.
 const PAUSES: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
-/// One call of the client library makes up to this many requests (a version probe, a token, and the steps of an upload).
+/// The longest wait that a registry is granted; who asks for more is told as the error, for somebody else to come back.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// One call of the client library makes up to this many requests (a version probe, and the steps of an upload).
 const REQUESTS_PER_CALL: u32 = 6;
 
-/// The largest blob that is ever read: only configurations are.
-const MAX_BLOB: usize = 4 * 1024 * 1024;
+/// The most that is ever read of an answer: the limit that registries have for a manifest.
+const MAX_READ: usize = 4 * 1024 * 1024;
+
+const USER_AGENT: &str = concat!("swaplet/", env!("CARGO_PKG_VERSION"));
 
 /// The types of manifest that are understood, or at least told apart.
 const ACCEPTED: [&str; 4] = [
@@ -47,9 +56,13 @@ pub fn install_crypto() {
 pub struct RegistryOptions {
     /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be listed.
     pub plain_http: Vec<String>,
+    /// Hosts, with or without port, that are spoken to although only this machine or this cluster can reach them: link-local addresses,
+    /// names of Services. Those in `plain_http` need not be listed again.
+    pub allowed: Vec<String>,
     /// How long one request may take.
     pub timeout: Duration,
-    /// The waits between tries of a request that failed with 429 or 5xx; their number is the number of further tries.
+    /// The waits between tries of a request that failed with 429 or 5xx; their number is the number of further tries. A registry that asks
+    /// for a longer wait gets it.
     pub pauses: Vec<Duration>,
     /// Told about each retry.
     pub note: fn(&str),
@@ -57,14 +70,21 @@ pub struct RegistryOptions {
 
 impl Default for RegistryOptions {
     fn default() -> Self {
-        Self { plain_http: Vec::new(), timeout: TIMEOUT, pauses: PAUSES.to_vec(), note: |text| tracing::warn!("{text}") }
+        Self {
+            plain_http: Vec::new(),
+            allowed: Vec::new(),
+            timeout: TIMEOUT,
+            pauses: PAUSES.to_vec(),
+            note: |text| tracing::warn!("{text}"),
+        }
     }
 }
 
 /// A connection to the registry of one repository.
 pub struct Registry {
     client: Client,
-    auth: RegistryAuth,
+    asker: Asker,
+    login: Login,
     options: RegistryOptions,
 }
 
@@ -76,25 +96,27 @@ impl Registry {
     pub async fn connect(reference: &ImageReference, credentials: &Credentials, options: RegistryOptions) -> Result<Self, RegistryError> {
         install_crypto();
         let operation = format!("connecting to {}", reference.registry());
-        refuse_address(reference.registry(), &options.plain_http).map_err(|why| RegistryError::new(&operation, Problem::Refused, why))?;
-        let client = Client::try_from(client_config(reference, &options))
+        let asker = asker(reference, &options, &operation)?;
+        let client = Client::try_from(client_config(&asker.hosts, &options))
             .map_err(|error| RegistryError::from_client(&operation, options.timeout, &error))?;
-        let registry = Self { client, auth: registry_auth(credentials), options };
-        let (target, auth) = (reference.as_client_reference(), &registry.auth);
-        registry.call(&operation, || registry.client.auth(target, auth, RegistryOperation::Push)).await?;
+        let mut registry = Self { client, asker, login: Login::Anonymous, options };
+        let login = || Login::get(&registry.asker, &operation, reference.repository(), credentials);
+        registry.login = registry.again(login).await?;
+        registry.client.store_auth_if_needed(&registry.asker.hosts.registry, &registry_auth(&registry.login)).await;
         Ok(registry)
     }
 
-    /// The manifest or index under a reference, with its digest; `None` if there is none. The client library reads it whole; only the timeout
-    /// bounds how much that is.
+    /// The manifest or index under a reference, with its digest; `None` if there is none.
     ///
     /// # Errors
-    /// [`RegistryError`].
+    /// [`RegistryError`], also for one that is larger than 4 MiB.
     pub async fn manifest(&self, reference: &ImageReference) -> Result<Option<(Vec<u8>, String)>, RegistryError> {
         let operation = format!("reading {reference}");
-        let read = || self.client.pull_manifest_raw(reference.as_client_reference(), &self.auth, &ACCEPTED);
-        let found = absent_is_none(self.call(&operation, read).await)?;
-        Ok(found.map(|(bytes, digest)| (bytes.to_vec(), digest)))
+        let Some(answer) = self.read(&operation, Method::GET, &manifest_path(reference)).await? else { return Ok(None) };
+        let digest = digest_of(&answer.body);
+        check_digest(&operation, &digest, answer.digest())?;
+        check_digest(&operation, &digest, reference.digest())?;
+        Ok(Some((answer.body, digest)))
     }
 
     /// The digest of what a reference names; `None` if there is nothing.
@@ -103,8 +125,11 @@ impl Registry {
     /// [`RegistryError`].
     pub async fn digest(&self, reference: &ImageReference) -> Result<Option<String>, RegistryError> {
         let operation = format!("reading the digest of {reference}");
-        let read = || self.client.fetch_manifest_digest(reference.as_client_reference(), &self.auth);
-        absent_is_none(self.call(&operation, read).await)
+        let Some(answer) = self.read(&operation, Method::HEAD, &manifest_path(reference)).await? else { return Ok(None) };
+        match answer.digest() {
+            Some(digest) => check_digest(&operation, digest, reference.digest()).map(|()| Some(digest.to_owned())),
+            None => Ok(self.manifest(reference).await?.map(|(_, digest)| digest)),
+        }
     }
 
     /// A blob of the repository, checked against its digest; `None` if there is none.
@@ -113,12 +138,9 @@ impl Registry {
     /// [`RegistryError`], also for a blob that is larger than 4 MiB.
     pub async fn blob(&self, reference: &ImageReference, digest: &str) -> Result<Option<Vec<u8>>, RegistryError> {
         let operation = format!("reading {digest} of {reference}");
-        let read = || self.read_blob(reference, digest);
-        let bytes = absent_is_none(self.call(&operation, read).await)?;
-        match bytes {
-            Some(bytes) if bytes.len() > MAX_BLOB => Err(RegistryError::new(&operation, Problem::TooLarge, "")),
-            bytes => Ok(bytes),
-        }
+        let Some(answer) = self.read(&operation, Method::GET, &blob_path(reference, digest)).await? else { return Ok(None) };
+        check_digest(&operation, &digest_of(&answer.body), Some(digest))?;
+        Ok(Some(answer.body))
     }
 
     /// Uploads a blob, unless the repository has it. Says whether it was uploaded.
@@ -127,11 +149,11 @@ impl Registry {
     /// [`RegistryError`].
     pub async fn push_blob(&self, reference: &ImageReference, blob: &Blob) -> Result<bool, RegistryError> {
         let operation = format!("pushing {} to {reference}", blob.digest);
-        let target = reference.as_client_reference();
-        if self.call(&operation, || self.client.blob_exists(target, &blob.digest)).await? {
+        if self.read(&operation, Method::HEAD, &blob_path(reference, &blob.digest)).await?.is_some() {
             return Ok(false);
         }
-        self.call(&operation, || self.client.push_blob(target, blob.bytes.clone(), &blob.digest)).await?;
+        let target = reference.as_client_reference();
+        self.write(&operation, || self.client.push_blob(target, blob.bytes.clone(), &blob.digest)).await?;
         Ok(true)
     }
 
@@ -143,42 +165,56 @@ impl Registry {
         let operation = format!("pushing {reference}");
         let content_type = HeaderValue::from_static(manifest.media_type);
         let target = reference.as_client_reference();
-        self.call(&operation, || self.client.push_manifest_raw(target, manifest.bytes.clone(), content_type.clone())).await?;
+        self.write(&operation, || self.client.push_manifest_raw(target, manifest.bytes.clone(), content_type.clone())).await?;
         match self.digest(reference).await? {
             Some(digest) if digest == manifest.digest => Ok(()),
-            other => Err(RegistryError::new(&operation, Problem::DigestMismatch, mismatch(&manifest.digest, other))),
+            other => Err(RegistryError::new(&operation, Problem::DigestMismatch, mismatch(&manifest.digest, other.as_deref()))),
         }
     }
 
-    async fn read_blob(&self, reference: &ImageReference, digest: &str) -> Result<Vec<u8>, OciDistributionError> {
-        let blob = LayerDescriptor { digest, urls: &None };
-        let mut stream = self.client.pull_blob_stream(reference.as_client_reference(), &blob).await?;
-        let mut bytes = Vec::new();
-        // One chunk more than allowed is enough to see that it is too large.
-        while bytes.len() <= MAX_BLOB {
-            match stream.try_next().await? {
-                Some(chunk) => bytes.extend_from_slice(&chunk),
-                None => break,
-            }
-        }
-        Ok(bytes)
+    /// Asks for something of the repository, again while the registry is in trouble.
+    async fn read(&self, operation: &str, method: Method, path: &str) -> Result<Option<Answer>, RegistryError> {
+        let (url, accept, credentials) = (self.asker.hosts.url(path), ACCEPTED.join(", "), self.login.header());
+        let ask = async || {
+            let answer = self.asker.ask(operation, method.clone(), &url, &accept, credentials.as_ref()).await?;
+            answer.found(operation)
+        };
+        self.again(ask).await
     }
 
-    /// Calls the client library, within time, again while the registry is in trouble.
-    async fn call<T, F>(&self, operation: &str, request: impl Fn() -> F) -> Result<T, RegistryError>
+    /// Calls the client library, again while the registry is in trouble. The library drops the header that says how long to wait, so the
+    /// registry is asked for it.
+    async fn write<T, F>(&self, operation: &str, request: impl Fn() -> F) -> Result<T, RegistryError>
     where
         F: Future<Output = Result<T, OciDistributionError>>,
     {
+        let call = async || match self.within_time(operation, request()).await {
+            Err(error) if error.problem().is_transient() => {
+                let base = self.asker.hosts.url("/v2/");
+                let answer = self.asker.ask(operation, Method::GET, &base, "*/*", self.login.header().as_ref()).await;
+                Err(error.retry_after(answer.ok().filter(Answer::is_transient).and_then(|answer| answer.retry_after())))
+            }
+            done => done,
+        };
+        self.again(call).await
+    }
+
+    async fn again<T, F>(&self, request: impl Fn() -> F) -> Result<T, RegistryError>
+    where
+        F: Future<Output = Result<T, RegistryError>>,
+    {
         let mut pauses = self.options.pauses.iter();
         loop {
-            let error = match self.within_time(operation, request()).await {
+            let error = match request().await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
+            let asked = error.wait().unwrap_or_default();
             match pauses.next() {
-                Some(pause) if error.problem().is_transient() => {
+                Some(pause) if error.problem().is_transient() && asked <= LONGEST_WAIT => {
+                    let pause = asked.max(*pause);
                     (self.options.note)(&format!("{error}; trying again in {:.1} s", pause.as_secs_f32()));
-                    tokio::time::sleep(*pause).await;
+                    tokio::time::sleep(pause).await;
                 }
                 _ => return Err(error),
             }
@@ -199,86 +235,54 @@ impl Registry {
     }
 }
 
-fn client_config(reference: &ImageReference, options: &RegistryOptions) -> ClientConfig {
-    let host = reference.registry();
-    let plain = is_loopback(host) || is_listed(host, &options.plain_http);
+fn asker(reference: &ImageReference, options: &RegistryOptions, operation: &str) -> Result<Asker, RegistryError> {
+    let registry = reference.as_client_reference().resolve_registry().to_owned();
+    let hosts = Hosts { plain_http: options.plain_http.clone(), allowed: options.allowed.clone(), registry };
+    let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
+    let address = hosts.address().ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
+    hosts.check(&address).map_err(refuse)?;
+    Asker::new(hosts, options.timeout).map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
+}
+
+fn client_config(hosts: &Hosts, options: &RegistryOptions) -> ClientConfig {
     ClientConfig {
-        protocol: if plain { ClientProtocol::HttpsExcept(vec![host.to_owned()]) } else { ClientProtocol::Https },
+        protocol: if hosts.is_plain() { ClientProtocol::Http } else { ClientProtocol::Https },
         read_timeout: Some(options.timeout),
         connect_timeout: Some(options.timeout),
-        user_agent: concat!("swaplet/", env!("CARGO_PKG_VERSION")),
+        user_agent: USER_AGENT,
         platform_resolver: None,
         ..ClientConfig::default()
     }
 }
 
-fn registry_auth(credentials: &Credentials) -> RegistryAuth {
-    match credentials {
-        Credentials::Anonymous => RegistryAuth::Anonymous,
-        Credentials::Basic { user, password } => RegistryAuth::Basic(user.clone(), password.clone()),
-        Credentials::Token(token) => RegistryAuth::Bearer(token.clone()),
+fn registry_auth(login: &Login) -> RegistryAuth {
+    match login {
+        Login::Anonymous => RegistryAuth::Anonymous,
+        Login::Basic { user, password } => RegistryAuth::Basic(user.clone(), password.clone()),
+        Login::Token(token) => RegistryAuth::Bearer(token.clone()),
     }
 }
 
-fn absent_is_none<T>(result: Result<T, RegistryError>) -> Result<Option<T>, RegistryError> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if error.problem() == Problem::NotFound => Ok(None),
-        Err(error) => Err(error),
+fn manifest_path(reference: &ImageReference) -> String {
+    let name = reference.digest().or(reference.tag()).unwrap_or_default();
+    format!("/v2/{}/manifests/{name}", reference.repository())
+}
+
+fn blob_path(reference: &ImageReference, digest: &str) -> String {
+    format!("/v2/{}/blobs/{digest}", reference.repository())
+}
+
+/// Digests of two algorithms say nothing about each other; images of ours have one.
+fn check_digest(operation: &str, found: &str, expected: Option<&str>) -> Result<(), RegistryError> {
+    let algorithm = |digest: &str| digest.split(':').next().map(str::to_owned);
+    match expected {
+        Some(expected) if expected != found && algorithm(expected) == algorithm(found) => {
+            Err(RegistryError::new(operation, Problem::DigestMismatch, mismatch(expected, Some(found))))
+        }
+        _ => Ok(()),
     }
 }
 
-fn mismatch(ours: &str, theirs: Option<String>) -> String {
-    format!("ours is {ours}, the registry says {}", theirs.as_deref().unwrap_or("that there is nothing"))
-}
-
-fn without_port(host: &str) -> &str {
-    host.split_once(':').map_or(host, |(name, _)| name)
-}
-
-fn is_loopback(host: &str) -> bool {
-    let name = without_port(host);
-    name == "localhost" || name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
-}
-
-fn is_listed(host: &str, listed: &[String]) -> bool {
-    listed.iter().any(|entry| entry == host || entry == without_port(host))
-}
-
-/// Link-local addresses are where clouds answer with the credentials of the machine; nobody keeps a registry there by intention.
-fn refuse_address(host: &str, allowed: &[String]) -> Result<(), &'static str> {
-    let link_local = without_port(host).parse::<Ipv4Addr>().is_ok_and(|address| address.is_link_local());
-    if link_local && !is_listed(host, allowed) {
-        return Err("it is a link-local address; allow it with --plain-http HOST if a registry is really there");
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn scheme_is_plain(host: &str, listed: &[&str]) -> bool {
-        let options = RegistryOptions { plain_http: listed.iter().map(|host| (*host).to_owned()).collect(), ..RegistryOptions::default() };
-        let reference = ImageReference::parse(&format!("{host}/a:v1")).unwrap();
-        matches!(client_config(&reference, &options).protocol, ClientProtocol::HttpsExcept(_))
-    }
-
-    #[test]
-    fn plain_http_only_for_loopback_and_listed_hosts() {
-        assert!(scheme_is_plain("127.0.0.1:5000", &[]));
-        assert!(scheme_is_plain("localhost:5000", &[]));
-        assert!(scheme_is_plain("r.example:5000", &["r.example"]));
-        assert!(scheme_is_plain("r.example:5000", &["r.example:5000"]));
-        assert!(!scheme_is_plain("r.example:5001", &["r.example:5000"]));
-        assert!(!scheme_is_plain("r.example", &[]));
-        assert!(!scheme_is_plain("localhost.example:5000", &[]));
-    }
-
-    #[test]
-    fn link_local_addresses_are_refused_unless_listed() {
-        assert!(refuse_address("169.254.169.254", &[]).is_err());
-        assert!(refuse_address("169.254.1.1:5000", &["169.254.1.1".to_owned()]).is_ok());
-        assert!(refuse_address("10.0.0.1:5000", &[]).is_ok());
-    }
+fn mismatch(ours: &str, theirs: Option<&str>) -> String {
+    format!("expected {ours}, the registry has {}", theirs.unwrap_or("nothing"))
 }

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use oci_distribution::errors::{OciDistributionError, OciEnvelope, OciErrorCode};
+use oci_distribution::errors::OciDistributionError;
+use serde_json::Value;
 
 /// A request that a registry did not grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct RegistryError {
     problem: Problem,
     /// What the registry or the network said.
     detail: String,
+    /// How long the registry asks to wait.
+    retry_after: Option<Duration>,
 }
 
 /// The kinds of trouble that callers tell apart.
@@ -26,6 +29,8 @@ pub enum Problem {
     Forbidden,
     /// 404: no such repository, tag or blob.
     NotFound,
+    /// 400: the registry has no repositories or tags of such names.
+    InvalidName,
     /// 429: too many requests.
     TooManyRequests,
     /// 5xx: the registry is in trouble.
@@ -51,26 +56,17 @@ impl Problem {
         matches!(self, Self::TooManyRequests | Self::Server(_))
     }
 
-    fn from_status(status: u16) -> Self {
+    /// The kind of trouble that an answer tells.
+    #[must_use]
+    pub fn from_answer(status: u16, body: &[u8]) -> Self {
         match status {
+            400 if names_code(body, &["NAME_INVALID", "TAG_INVALID"]) => Self::InvalidName,
+            400 if names_code(body, &["DIGEST_INVALID"]) => Self::DigestMismatch,
             401 => Self::Unauthorized,
             403 => Self::Forbidden,
             404 => Self::NotFound,
             429 => Self::TooManyRequests,
             500..=599 => Self::Server(status),
-            _ => Self::Rejected,
-        }
-    }
-
-    fn from_code(code: &OciErrorCode) -> Self {
-        match code {
-            OciErrorCode::Unauthorized => Self::Unauthorized,
-            OciErrorCode::Denied => Self::Forbidden,
-            OciErrorCode::BlobUnknown | OciErrorCode::ManifestUnknown | OciErrorCode::NameUnknown | OciErrorCode::NotFound => {
-                Self::NotFound
-            }
-            OciErrorCode::Toomanyrequests => Self::TooManyRequests,
-            OciErrorCode::DigestInvalid => Self::DigestMismatch,
             _ => Self::Rejected,
         }
     }
@@ -80,7 +76,26 @@ impl RegistryError {
     /// An error that was found here.
     #[must_use]
     pub fn new(operation: &str, problem: Problem, detail: impl Into<String>) -> Self {
-        Self { operation: operation.to_owned(), problem, detail: one_line(&detail.into()) }
+        Self { operation: operation.to_owned(), problem, detail: one_line(&detail.into()), retry_after: None }
+    }
+
+    /// An error of a request that got no answer.
+    #[must_use]
+    pub fn from_http(operation: &str, timeout: Duration, error: &reqwest::Error) -> Self {
+        let (problem, detail) = classify_http(timeout, error);
+        Self::new(operation, problem, detail)
+    }
+
+    /// The same error, with the time that the registry asks to wait.
+    #[must_use]
+    pub fn retry_after(self, retry_after: Option<Duration>) -> Self {
+        Self { retry_after, ..self }
+    }
+
+    /// How long the registry asks to wait, if it does.
+    #[must_use]
+    pub fn wait(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// An error of the client library.
@@ -100,6 +115,9 @@ impl RegistryError {
 impl fmt::Display for RegistryError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.operation, advice(self.problem))?;
+        if let Some(wait) = self.retry_after {
+            write!(out, "; it asks to come back in {} s", wait.as_secs())?;
+        }
         if self.detail.is_empty() { Ok(()) } else { write!(out, " [{}]", self.detail) }
     }
 }
@@ -111,12 +129,13 @@ fn advice(problem: Problem) -> String {
         Problem::Unauthorized => "401, the registry does not accept the credentials; run `docker login` for it, or point DOCKER_CONFIG at a directory whose config.json holds them".to_owned(),
         Problem::Forbidden => "403, these credentials may not do that; ask for the right to push to the repository".to_owned(),
         Problem::NotFound => "404, not found; check the name, and create the repository first if the registry does not do so by itself".to_owned(),
+        Problem::InvalidName => "400, the registry accepts no such name; check how many parts a repository may have there, and its spelling".to_owned(),
         Problem::TooManyRequests => "429, the registry asks for fewer requests; try again later".to_owned(),
         Problem::Server(status) => format!("{status}, the registry is in trouble; try again later"),
         Problem::Rejected => "the registry refused the request or answered in a way that is not the OCI protocol".to_owned(),
         Problem::Timeout(limit) => format!("no answer within {} s; check the host and the network, or give more time with --timeout", limit.as_secs()),
         Problem::Unreachable => "no connection; check the host and the port, and use --plain-http HOST for a registry without TLS".to_owned(),
-        Problem::DigestMismatch => "the registry holds other bytes than those sent; something between here and there changes them, or somebody else pushes to the same tag".to_owned(),
+        Problem::DigestMismatch => "the registry has other bytes than those that the digest names; something between here and there changes them, or somebody else pushes to the same tag".to_owned(),
         Problem::TooLarge => "the answer is larger than swaplet ever reads".to_owned(),
         Problem::Refused => "not tried".to_owned(),
     }
@@ -125,24 +144,30 @@ fn advice(problem: Problem) -> String {
 fn classify(timeout: Duration, error: &OciDistributionError) -> (Problem, String) {
     match error {
         OciDistributionError::UnauthorizedError { .. } => (Problem::Unauthorized, String::new()),
-        OciDistributionError::AuthenticationFailure(reason) => (Problem::Unauthorized, reason.clone()),
-        OciDistributionError::ServerError { code, message, .. } => (Problem::from_status(*code), message.clone()),
-        OciDistributionError::RegistryError { envelope, .. } => classify_envelope(envelope),
-        OciDistributionError::ImageManifestNotFoundError(detail) => (Problem::NotFound, detail.clone()),
-        OciDistributionError::DigestError(detail) => (Problem::DigestMismatch, detail.to_string()),
-        OciDistributionError::RequestError(request) if request.is_timeout() => (Problem::Timeout(timeout), String::new()),
-        OciDistributionError::RequestError(request) => match request.status() {
-            Some(status) => (Problem::from_status(status.as_u16()), String::new()),
-            None => (Problem::Unreachable, innermost(request)),
-        },
+        OciDistributionError::ServerError { code, message, .. } => (Problem::from_answer(*code, message.as_bytes()), message.clone()),
+        OciDistributionError::RequestError(request) => classify_http(timeout, request),
         other => (Problem::Rejected, other.to_string()),
     }
 }
 
-fn classify_envelope(envelope: &OciEnvelope) -> (Problem, String) {
-    let problem = envelope.errors.first().map_or(Problem::Rejected, |first| Problem::from_code(&first.code));
-    let said: Vec<&str> = envelope.errors.iter().map(|error| error.message.as_str()).collect();
-    (problem, said.join("; "))
+fn classify_http(timeout: Duration, error: &reqwest::Error) -> (Problem, String) {
+    if error.is_timeout() {
+        return (Problem::Timeout(timeout), String::new());
+    }
+    if error.is_redirect() {
+        return (Problem::Refused, innermost(error));
+    }
+    match error.status() {
+        Some(status) => (Problem::from_answer(status.as_u16(), &[]), String::new()),
+        None => (Problem::Unreachable, innermost(error)),
+    }
+}
+
+/// Whether an answer has one of the codes of the specification.
+fn names_code(body: &[u8], codes: &[&str]) -> bool {
+    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+    let mut errors = parsed["errors"].as_array().into_iter().flatten();
+    errors.any(|error| error["code"].as_str().is_some_and(|code| codes.contains(&code)))
 }
 
 /// The cause at the end of the chain says it best ("Connection refused", "dns error"); the outer ones repeat the URL.
@@ -175,7 +200,7 @@ mod tests {
             (503, "later"),
             (418, "refused"),
         ] {
-            let error = RegistryError::new("pushing r.example/a:v1", Problem::from_status(status), "<html>\n  tea </html>");
+            let error = RegistryError::new("pushing r.example/a:v1", Problem::from_answer(status, b""), "<html>\n  tea </html>");
             let text = error.to_string();
             assert!(
                 text.starts_with("pushing r.example/a:v1: ") && text.contains(word) && text.ends_with("[<html> tea </html>]"),
@@ -185,9 +210,19 @@ mod tests {
     }
 
     #[test]
+    fn names_and_digests_that_a_registry_refuses_are_told_apart() {
+        let body = |code: &str| format!(r#"{{"errors": [{{"code": "{code}", "message": "x"}}]}}"#);
+        for (code, problem) in
+            [("NAME_INVALID", Problem::InvalidName), ("DIGEST_INVALID", Problem::DigestMismatch), ("MANIFEST_INVALID", Problem::Rejected)]
+        {
+            assert_eq!(Problem::from_answer(400, body(code).as_bytes()), problem, "{code}");
+        }
+    }
+
+    #[test]
     fn only_429_and_5xx_are_tried_again() {
         for (status, transient) in [(401, false), (403, false), (404, false), (429, true), (500, true), (503, true), (400, false)] {
-            assert_eq!(Problem::from_status(status).is_transient(), transient, "{status}");
+            assert_eq!(Problem::from_answer(status, b"").is_transient(), transient, "{status}");
         }
     }
 }

@@ -3,25 +3,34 @@
 use serde::Deserialize;
 
 use super::container_spec::{Backing, ContainerSpec, EnvValue, EnvVar, Hook, MountSpec, PodSpec, Rule};
-use super::env::{EnvWire, Mark};
+use super::env::{Entry, Hidden, Mark};
 use super::lenient::{Lenient, Object, Present};
 use super::pod::RestartPolicy;
 
-type Text = Lenient<Option<Box<str>>>;
+pub(super) type Text = Lenient<Option<Box<str>>>;
+pub(super) type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 type Flag = Lenient<Option<bool>>;
 type Member<T> = Lenient<Option<Box<T>>>;
-type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 
+/// `spec` of a pod, with as much of each container as `C` keeps.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct PodSpecWire {
-    restart_policy: Text,
+#[serde(rename_all = "camelCase", default, bound = "C: Default + for<'a> Deserialize<'a>")]
+pub(super) struct PodSpecWire<C> {
+    pub node_name: Text,
+    pub restart_policy: Text,
+    pub termination_grace_period_seconds: Lenient<Option<i64>>,
     os: Member<OsWire>,
     node_selector: Member<NodeSelectorWire>,
     security_context: Member<SecurityWire>,
-    containers: Objects<ContainerSpecWire>,
-    init_containers: Objects<ContainerSpecWire>,
+    pub containers: Objects<C>,
     volumes: Objects<VolumeWire>,
+}
+
+/// The init containers of the same `spec`, for those who want them.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct InitContainersWire {
+    init_containers: Objects<ContainerSpecWire>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -61,17 +70,17 @@ struct ProfileWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ContainerSpecWire {
-    name: Text,
-    image: Text,
+pub(super) struct ContainerSpecWire {
+    pub name: Text,
+    pub image: Text,
     command: Lenient<Vec<Text>>,
-    env: Lenient<Vec<Lenient<Object<VariableWire>>>>,
+    pub env: Objects<VariableWire>,
     env_from: Objects<EnvFromWire>,
     working_dir: Text,
     volume_mounts: Objects<MountWire>,
     image_pull_policy: Text,
-    restart_policy: Text,
-    restart_policy_rules: Objects<RuleWire>,
+    pub restart_policy: Text,
+    pub restart_policy_rules: Objects<RuleWire>,
     lifecycle: Member<LifecycleWire>,
     liveness_probe: Lenient<Present>,
     readiness_probe: Lenient<Present>,
@@ -81,9 +90,9 @@ struct ContainerSpecWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct VariableWire {
+pub(super) struct VariableWire {
     name: Text,
-    value: Text,
+    value: Lenient<Option<Hidden>>,
     value_from: Member<SourceWire>,
 }
 
@@ -130,7 +139,7 @@ struct VolumeWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct RuleWire {
+pub(super) struct RuleWire {
     exit_codes: Member<ExitCodesWire>,
 }
 
@@ -153,26 +162,24 @@ struct HookWire {
     sleep: Lenient<Present>,
 }
 
-impl PodSpecWire {
-    /// `marks` are what the environments of the containers say about their roles, in the order of the containers.
-    pub(super) fn read(self, marks: Vec<Mark>) -> PodSpec {
-        let malformed = self.malformed();
-        let own_profile = self.security_context.value.is_some_and(|context| context.names_own_profile());
-        let volumes = self.volumes.value;
-        let read = |(container, mark): (Lenient<Object<ContainerSpecWire>>, Mark)| ContainerSpec {
-            pod_has_own_profile: own_profile,
-            mark,
-            ..container.value.0.read(container.malformed, &volumes)
+impl<C> PodSpecWire<C> {
+    /// All but the containers, which need it.
+    pub(super) fn read(&self) -> Surroundings<'_> {
+        let selector = self.node_selector.value.as_deref();
+        let os = self.os.value.as_ref().and_then(|os| os.name.value.clone());
+        let of_selector = |read: fn(&NodeSelectorWire) -> [&Text; 2]| {
+            selector.and_then(|selector| read(selector).into_iter().find_map(|text| text.value.clone()))
         };
-        let marks = marks.into_iter().chain(std::iter::repeat_with(Mark::default));
-        let selector = self.node_selector.value.unwrap_or_default();
-        PodSpec {
-            restart_policy: policy(self.restart_policy),
-            os: self.os.value.and_then(|os| os.name.value).or(selector.os.value).or(selector.old_os.value),
-            architecture: selector.architecture.value.or(selector.old_architecture.value),
-            containers: self.containers.value.into_iter().zip(marks).map(read).collect(),
-            native_sidecars: native_sidecars(self.init_containers.value, &volumes),
-            malformed,
+        Surroundings {
+            pod: PodSpec {
+                restart_policy: policy(&self.restart_policy),
+                os: os.or_else(|| of_selector(|selector| [&selector.os, &selector.old_os])),
+                architecture: of_selector(|selector| [&selector.architecture, &selector.old_architecture]),
+                malformed: self.malformed(),
+                ..PodSpec::default()
+            },
+            volumes: &self.volumes.value,
+            has_own_profile: self.security_context.value.as_ref().is_some_and(|context| context.names_own_profile()),
         }
     }
 
@@ -188,13 +195,35 @@ impl PodSpecWire {
     }
 }
 
-fn native_sidecars(containers: Vec<Lenient<Object<ContainerSpecWire>>>, volumes: &[Lenient<Object<VolumeWire>>]) -> Vec<ContainerSpec> {
-    let read = |container: Lenient<Object<ContainerSpecWire>>| container.value.0.read(container.malformed, volumes);
-    containers.into_iter().map(read).filter(|container| container.restart_policy == Some(RestartPolicy::Always)).collect()
+/// What of a pod decides about its containers.
+pub(super) struct Surroundings<'a> {
+    /// Without containers.
+    pub pod: PodSpec,
+    volumes: &'a [Lenient<Object<VolumeWire>>],
+    has_own_profile: bool,
 }
 
-fn policy(written: Text) -> Option<RestartPolicy> {
-    written.value.map(|policy| RestartPolicy::read(Some(policy)))
+impl Surroundings<'_> {
+    /// The container in this pod.
+    pub(super) fn container(&self, wire: Lenient<Object<ContainerSpecWire>>) -> ContainerSpec {
+        let malformed = wire.malformed;
+        ContainerSpec { pod_has_own_profile: self.has_own_profile, ..wire.value.0.read(malformed, self.volumes) }
+    }
+
+    /// The whole spec.
+    pub(super) fn with(&self, containers: Vec<Lenient<Object<ContainerSpecWire>>>, init_containers: InitContainersWire) -> PodSpec {
+        let read = |wires: Vec<Lenient<Object<ContainerSpecWire>>>| wires.into_iter().map(|wire| self.container(wire));
+        let native = |container: &ContainerSpec| container.restart_policy == Some(RestartPolicy::Always);
+        PodSpec {
+            containers: read(containers).collect(),
+            native_sidecars: read(init_containers.init_containers.value).filter(native).collect(),
+            ..self.pod.clone()
+        }
+    }
+}
+
+pub(super) fn policy(written: &Text) -> Option<RestartPolicy> {
+    written.value.as_deref().map(|policy| RestartPolicy::read(Some(policy)))
 }
 
 fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
@@ -202,10 +231,16 @@ fn first(fields: &[(bool, &'static str)]) -> Option<&'static str> {
 }
 
 impl ContainerSpecWire {
+    /// What its environment says about its role.
+    pub(super) fn mark(&self) -> Mark {
+        Mark::read(self.env.value.iter().map(|entry| entry.value.0.entry()))
+    }
+
     fn read(self, malformed: bool, volumes: &[Lenient<Object<VolumeWire>>]) -> ContainerSpec {
         let malformed = if malformed { Some("containers[*]") } else { self.malformed() };
         let env_from = &self.env_from.value;
         ContainerSpec {
+            mark: self.mark(),
             has_env_from: !env_from.is_empty(),
             requires_env_from: env_from.iter().any(|from| from.value.0.is_required()),
             has_probes: [&self.liveness_probe, &self.readiness_probe, &self.startup_probe].iter().any(|probe| probe.value.0),
@@ -218,10 +253,9 @@ impl ContainerSpecWire {
             working_dir: self.working_dir.value,
             mounts: self.volume_mounts.value.into_iter().map(|mount| mount.value.0.read(volumes)).collect(),
             pull_policy: self.image_pull_policy.value.filter(|policy| !policy.is_empty()),
-            restart_policy: policy(self.restart_policy),
+            restart_policy: policy(&self.restart_policy),
             restart_rules: self.restart_policy_rules.value.iter().map(|rule| rule.value.0.read()).collect(),
             pod_has_own_profile: false,
-            mark: Mark::default(),
             malformed,
         }
     }
@@ -248,10 +282,19 @@ impl VariableWire {
         entry.malformed || fields.name.value.is_none() || fields.value.malformed || fields.value_from.malformed
     }
 
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            name: self.name.value.as_deref().unwrap_or_default(),
+            value: self.value.value.as_ref().map(Hidden::look).unwrap_or_default(),
+            is_malformed: self.value.malformed,
+            is_reference: self.value_from.value.is_some() || self.value_from.malformed,
+        }
+    }
+
     /// As in the kubelet, a value that is not empty comes first, then the reference.
     fn read(self) -> EnvVar {
         let name = self.name.value.unwrap_or_default();
-        let value = match (self.value.value.filter(|value| !value.is_empty()), self.value_from.value) {
+        let value = match (self.value.value.map(Hidden::open).filter(|value| !value.is_empty()), self.value_from.value) {
             (None, Some(source)) => EnvValue::Reference { required: source.is_required() },
             (value, _) => EnvValue::Literal(value.unwrap_or_default()),
         };
@@ -325,24 +368,5 @@ impl SecurityWire {
         let kind = |profile: &Member<ProfileWire>| profile.value.as_ref().and_then(|profile| profile.kind.value.clone());
         let local = |profile| kind(profile).as_deref() == Some("Localhost");
         local(&self.seccomp_profile) || local(&self.app_armor_profile) || kind(&self.se_linux_options).is_some()
-    }
-}
-
-/// The marks of a list of containers.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct MarksWire {
-    containers: Objects<MarkedWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct MarkedWire {
-    env: Lenient<Vec<Lenient<Object<EnvWire>>>>,
-}
-
-impl MarksWire {
-    pub(super) fn read(&self) -> Vec<Mark> {
-        self.containers.value.iter().map(|container| Mark::read(&container.value.0.env.value)).collect()
     }
 }

@@ -1,11 +1,11 @@
-//! The three environment variables by which OpenKruise marks a sidecar, read while decoding; every other variable is skipped.
+//! The three environment variables by which OpenKruise marks a sidecar.
 //!
 //! The rules are OpenKruise's (`pkg/controller/sidecarterminator/utils.go`): only a literal `value` counts, `true` in any
 //! case turns a flag on, any non-empty image marks, and one matching entry of several is enough.
 
-use serde::Deserialize;
+use std::fmt;
 
-use super::lenient::{Lenient, Present};
+use super::lenient::Shape;
 
 /// Marks the container as a sidecar, ended by the configured exit image.
 pub const WHEN_JOB_EXIT: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
@@ -44,15 +44,43 @@ pub enum MarkProblem {
     EmptyImage,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct EnvWire {
-    name: Lenient<Option<EnvName>>,
-    value: Lenient<Option<Box<str>>>,
-    value_from: Lenient<Present>,
+/// The value of a variable while it is decoded: it may be a secret, and is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Hidden(Box<str>);
+
+impl Hidden {
+    pub(super) fn look(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn open(self) -> Box<str> {
+        self.0
+    }
 }
 
-/// Only the names of ours are kept: the value of any other variable is none of our business, and must never reach a log.
+impl fmt::Debug for Hidden {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("..")
+    }
+}
+
+impl Shape for Option<Hidden> {
+    fn from_text(text: &str) -> Option<Self> {
+        Some(Some(Hidden(text.into())))
+    }
+}
+
+/// One entry of `env`.
+pub(super) struct Entry<'a> {
+    pub name: &'a str,
+    /// Empty where there is none.
+    pub value: &'a str,
+    /// Whether the value is no text.
+    pub is_malformed: bool,
+    /// Whether there is a `valueFrom`.
+    pub is_reference: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EnvName {
     WhenJobExit,
@@ -68,42 +96,36 @@ impl EnvName {
             Self::IgnoreExitCode => IGNORE_EXIT_CODE,
         }
     }
-}
 
-impl super::lenient::Shape for Option<EnvName> {
-    fn from_text(text: &str) -> Option<Self> {
-        let name = [EnvName::WhenJobExit, EnvName::WithImage, EnvName::IgnoreExitCode].into_iter().find(|n| n.text() == text);
-        Some(name)
+    fn read(text: &str) -> Option<Self> {
+        [Self::WhenJobExit, Self::WithImage, Self::IgnoreExitCode].into_iter().find(|name| name.text() == text)
     }
 }
 
 impl Mark {
-    pub(super) fn read(entries: &[Lenient<super::lenient::Object<EnvWire>>]) -> Self {
+    pub(super) fn read<'a>(entries: impl Iterator<Item = Entry<'a>>) -> Self {
         let mut mark = Self::default();
-        for entry in entries {
-            mark.add(&entry.value.0);
-        }
+        entries.for_each(|entry| mark.add(&entry));
         mark
     }
 
-    fn add(&mut self, entry: &EnvWire) {
-        let Some(name) = entry.name.value else { return };
-        let value = entry.value.value.as_deref().unwrap_or_default();
-        if entry.value_from.value.0 && value.is_empty() {
+    fn add(&mut self, entry: &Entry<'_>) {
+        let Some(name) = EnvName::read(entry.name) else { return };
+        if entry.is_reference && entry.value.is_empty() {
             self.problem.get_or_insert(MarkProblem::FromReference { variable: name.text() });
             return;
         }
         match name {
-            EnvName::WhenJobExit => self.when_job_exit |= self.flag(name, &entry.value),
-            EnvName::IgnoreExitCode => self.ignore_exit_code |= self.flag(name, &entry.value),
-            EnvName::WithImage => self.image(value),
+            EnvName::WhenJobExit => self.when_job_exit |= self.flag(name, entry),
+            EnvName::IgnoreExitCode => self.ignore_exit_code |= self.flag(name, entry),
+            EnvName::WithImage => self.image(entry.value),
         }
     }
 
-    fn flag(&mut self, name: EnvName, value: &Lenient<Option<Box<str>>>) -> bool {
-        let text = value.value.as_deref().unwrap_or_default();
+    fn flag(&mut self, name: EnvName, entry: &Entry<'_>) -> bool {
+        let text = entry.value;
         let on = text.eq_ignore_ascii_case("true");
-        if value.malformed || !(on || text.is_empty() || text.eq_ignore_ascii_case("false")) {
+        if entry.is_malformed || !(on || text.is_empty() || text.eq_ignore_ascii_case("false")) {
             self.problem.get_or_insert(MarkProblem::NotAFlag { variable: name.text() });
         }
         on
@@ -121,10 +143,16 @@ impl Mark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::container_wire::ContainerSpecWire;
 
-    fn mark(json: serde_json::Value) -> Mark {
-        let entries: Lenient<Vec<_>> = serde_json::from_value(json).unwrap();
-        Mark::read(&entries.value)
+    fn mark(env: serde_json::Value) -> Mark {
+        serde_json::from_value::<ContainerSpecWire>(serde_json::json!({"env": env})).unwrap().mark()
+    }
+
+    #[test]
+    fn values_are_not_printed() {
+        let container: ContainerSpecWire = serde_json::from_value(serde_json::json!({"env": [{"name": "A", "value": "hunter2"}]})).unwrap();
+        assert!(!format!("{container:?}").contains("hunter2"));
     }
 
     #[test]

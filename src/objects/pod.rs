@@ -1,6 +1,7 @@
 //! The pod as it is kept: what decisions need, each container joined with its status by name.
 
 use super::env::Mark;
+use crate::decide::command::ContainerFacts;
 
 /// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct Container {
     pub has_restart_rules: bool,
     /// What its environment says about its role.
     pub mark: Mark,
+    /// What decides which program an exit image would be started with; for sidecars only.
+    pub facts: Option<Box<ContainerFacts>>,
     /// The entry of `status.containerStatuses` with this name, if the node reported one.
     pub status: Option<ContainerStatus>,
 }
@@ -125,12 +128,12 @@ pub enum Phase {
 }
 
 impl RestartPolicy {
-    pub(super) fn read(text: Option<Box<str>>) -> Self {
-        match text.as_deref() {
+    pub(super) fn read(text: Option<&str>) -> Self {
+        match text {
             Some("Always") => Self::Always,
             Some("OnFailure") => Self::OnFailure,
             Some("Never") => Self::Never,
-            _ => Self::Unknown(text.unwrap_or_default()),
+            _ => Self::Unknown(text.unwrap_or_default().into()),
         }
     }
 }

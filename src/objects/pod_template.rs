@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::container_spec::{ContainerSpec, PodSpec};
-use super::container_wire::{MarksWire, PodSpecWire};
+use super::container_wire::{ContainerSpecWire, InitContainersWire, PodSpecWire};
 use super::lenient::{Lenient, Object};
 
 /// Templates lie at most this deep: `spec.template.spec.jobTemplate.spec.template.spec` with a list of roles around it has 9 steps.
@@ -80,9 +80,10 @@ fn owner(metadata: &Value) -> Option<(Box<str>, Box<str>)> {
 /// Reads `spec` of a pod. Never fails: see [`PodSpec::malformed`].
 #[must_use]
 pub fn pod_spec(spec: &Value) -> PodSpec {
-    let wire = Lenient::<Object<PodSpecWire>>::deserialize(spec).unwrap_or_default();
-    let marks = Lenient::<Object<MarksWire>>::deserialize(spec).unwrap_or_default();
-    wire.value.0.read(marks.value.0.read())
+    let mut wire = Lenient::<Object<PodSpecWire<ContainerSpecWire>>>::deserialize(spec).unwrap_or_default().value.0;
+    let init = Lenient::<Object<InitContainersWire>>::deserialize(spec).unwrap_or_default().value.0;
+    let containers = std::mem::take(&mut wire.containers.value);
+    wire.read().with(containers, init)
 }
 
 /// The items of a list, of lists in it too; any other object is the only item of itself.

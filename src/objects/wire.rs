@@ -6,14 +6,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
-use super::env::{EnvWire, Mark};
+use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surroundings, Text, policy};
+use super::env::Mark;
 use super::lenient::{Lenient, Object, Present};
 use super::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
+use crate::decide::command::ContainerFacts;
 
-type Text = Lenient<Option<Box<str>>>;
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
-type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 
 /// A pod of a list or watch, with the fields that swaplet reads. Decoding fails only on JSON that is no object of Kubernetes at
 /// all: not an object, or with a key of ours twice.
@@ -44,23 +44,36 @@ struct MetaWire {
     deletion_timestamp: Lenient<Present>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct SpecWire {
-    node_name: Text,
-    restart_policy: Text,
-    termination_grace_period_seconds: Integer,
-    containers: Objects<ContainerWire>,
-}
+type SpecWire = PodSpecWire<ContainerWire>;
 
+/// A container of a listed pod: of a sidecar everything, of any other no more than what says whether it is done.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(from = "ContainerSpecWire")]
 struct ContainerWire {
     name: Text,
     image: Text,
     restart_policy: Text,
-    restart_policy_rules: Lenient<Present>,
-    env: Lenient<Vec<Lenient<Object<EnvWire>>>>,
+    has_restart_rules: bool,
+    is_malformed: bool,
+    mark: Mark,
+    sidecar: Option<Box<ContainerSpecWire>>,
+}
+
+impl From<ContainerSpecWire> for ContainerWire {
+    fn from(all: ContainerSpecWire) -> Self {
+        let mark = all.mark();
+        let is_malformed = all.name.value.is_none() || all.image.malformed || all.env.malformed;
+        let rules = &all.restart_policy_rules;
+        Self {
+            name: all.name.clone(),
+            image: all.image.clone(),
+            restart_policy: all.restart_policy.clone(),
+            has_restart_rules: rules.malformed || !rules.value.is_empty(),
+            is_malformed,
+            sidecar: mark.is_sidecar().then(|| Box::new(all)),
+            mark,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -160,19 +173,22 @@ impl PodWire {
     pub fn read(self) -> Option<Pod> {
         let boxed = |text: Option<String>| text.filter(|t| !t.is_empty()).map(String::into_boxed_str);
         let malformed = self.malformed();
-        let spec = self.spec.value.0;
+        let mut spec = self.spec.value.0;
         let status = self.status.value.0;
         let mut statuses = StatusList::read(status.container_statuses.value);
+        let containers = std::mem::take(&mut spec.containers.value);
+        let node = spec.node_name.value.take().unwrap_or_default();
+        let around = spec.read();
         Some(Pod {
             namespace: boxed(self.metadata.namespace)?,
             name: boxed(self.metadata.name)?,
             uid: boxed(self.metadata.uid)?,
             deleting: self.deleting,
-            restart_policy: RestartPolicy::read(spec.restart_policy.value),
+            restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
-            node: spec.node_name.value.unwrap_or_default(),
+            node,
             phase: Phase::read(status.phase.value.as_deref()),
-            containers: spec.containers.value.into_iter().map(|c| c.value.0.read(&mut statuses)).collect(),
+            containers: containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect(),
             malformed,
         })
     }
@@ -197,18 +213,22 @@ impl PodWire {
 
 impl ContainerWire {
     fn malformed(container: &Lenient<Object<Self>>) -> bool {
-        let fields = &container.value.0;
-        container.malformed || fields.name.value.is_none() || fields.image.malformed || fields.env.malformed
+        container.malformed || container.value.0.is_malformed
     }
 
-    fn read(self, statuses: &mut StatusList) -> Container {
+    fn read(self, around: &Surroundings<'_>, statuses: &mut StatusList) -> Container {
         let name = self.name.value.unwrap_or_default();
+        let facts = |all: Box<ContainerSpecWire>| {
+            let all = around.container(Lenient { value: Object(*all), malformed: false });
+            Box::new(ContainerFacts::of(&around.pod, &all))
+        };
         Container {
             status: statuses.take(&name),
             image: self.image.value.unwrap_or_default(),
-            restart_policy: self.restart_policy.value.map(|policy| RestartPolicy::read(Some(policy))),
-            has_restart_rules: self.restart_policy_rules.value.0,
-            mark: Mark::read(&self.env.value),
+            restart_policy: policy(&self.restart_policy),
+            has_restart_rules: self.has_restart_rules,
+            mark: self.mark,
+            facts: self.sidecar.map(facts),
             name,
         }
     }

@@ -9,7 +9,9 @@ mod sidecars;
 
 use serde_json::{Value, json};
 use swaplet::decide::command::{ContainerFacts, Executes, Note, StandardPaths, Verdict, resolve};
+use swaplet::objects::env::WHEN_JOB_EXIT;
 use swaplet::objects::pod_template::pod_spec;
+use swaplet::objects::wire::PodWire;
 
 /// The facts of a container, read as from a manifest, in a pod with these other fields.
 fn facts(container: &Value, pod: &Value) -> ContainerFacts {
@@ -19,9 +21,27 @@ fn facts(container: &Value, pod: &Value) -> ContainerFacts {
     }
     let mut container = container.clone();
     container["name"] = "side".into();
+    if container.get("env").is_none_or(Value::is_array) {
+        let mut env = container["env"].as_array().cloned().unwrap_or_default();
+        env.push(json!({"name": WHEN_JOB_EXIT, "value": "true"}));
+        container["env"] = env.into();
+    }
     spec["containers"] = json!([container]);
-    let spec = pod_spec(&spec);
-    ContainerFacts::of(&spec, &spec.containers[0])
+    let read = pod_spec(&spec);
+    let facts = ContainerFacts::of(&read, &read.containers[0]);
+    if let Some(listed) = listed_facts(&spec) {
+        assert_eq!(listed, facts, "read from a manifest and from a list, a container is the same");
+    }
+    facts
+}
+
+/// The facts of the container, read as from a list of pods, if it is marked.
+fn listed_facts(spec: &Value) -> Option<ContainerFacts> {
+    let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
+    let mut pod = serde_json::from_value::<PodWire>(pod).unwrap().read().unwrap();
+    let container = pod.containers.pop().unwrap();
+    assert_eq!(container.facts.is_some(), container.mark.is_sidecar());
+    container.facts.map(|facts| *facts)
 }
 
 fn in_pod(container: &Value, pod: &Value) -> String {

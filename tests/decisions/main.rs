@@ -14,6 +14,6 @@ mod openkruise;
 mod properties;
 mod recreate;
 mod small_pods;
-
+mod verdicts;
 mod writes;
 mod wrong_types;

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use swaplet::decide::command::{StandardPaths, Verdict, resolve};
 use swaplet::decide::decision::Decision;
 use swaplet::decide::evidence::exit_image_shown;
 use swaplet::decide::reason::Reason;
@@ -103,8 +104,12 @@ fn state() -> impl Strategy<Value = Value> {
 
 fn container(name: &'static str) -> impl Strategy<Value = (Value, Option<Value>)> {
     let policy = prop::option::weighted(0.1, one_of(&["Always", "OnFailure", "Never", "Later"]));
-    let spec = (image(), env(), policy).prop_map(move |(image, env, policy)| {
+    let command = prop::option::weighted(0.3, one_of(&["/bin/sh", "sleep", "/opt/own/server", "/work/tool", "$(OTHER)", ""]));
+    let mount = prop::option::weighted(0.2, one_of(&["/work", "/", "/swaplet", "/bin/sh"]));
+    let spec = (image(), env(), policy, command, mount).prop_map(move |(image, env, policy, command, mount)| {
         let mut spec = json!({"name": name, "image": image, "env": env});
+        command.into_iter().for_each(|command| spec["command"] = json!([command]));
+        mount.into_iter().for_each(|mount| spec["volumeMounts"] = json!([{"name": "work", "mountPath": mount}]));
         policy.into_iter().for_each(|policy| spec["restartPolicy"] = policy);
         spec
     });
@@ -215,6 +220,20 @@ proptest! {
         for main in roles::mains(&pod).filter(|_| !decision.swaps().is_empty()) {
             let end = main.end().expect("it has ended");
             prop_assert!(*main.effective_policy(&pod) == RestartPolicy::Never || end.exit_code == Some(0));
+        }
+    }
+
+    /// What is written can run: the default where it has what would be executed, one of the list where an image can help.
+    #[test]
+    fn no_swap_is_written_that_cannot_work(json in any_pod()) {
+        let pod = read(json).unwrap();
+        for swap in look(&pod).swaps() {
+            let facts = pod.containers[swap.index].facts.as_deref().expect("it is marked");
+            match resolve(facts, &StandardPaths) {
+                Verdict::Runnable { .. } => {}
+                Verdict::NeedsImage { .. } => prop_assert_ne!(&*swap.to, EXIT),
+                Verdict::NotSwappable { reason, .. } => prop_assert!(*swap.to != *EXIT && reason.is_about_our_image(), "{}", reason),
+            }
         }
     }
 

@@ -23,17 +23,17 @@ impl Request {
 /// What goes out.
 pub struct Answer {
     pub status: u16,
-    pub header: Option<(&'static str, String)>,
+    pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
 impl Answer {
     pub fn status(status: u16) -> Self {
-        Self { status, header: None, body: String::new() }
+        Self { status, headers: Vec::new(), body: String::new() }
     }
 
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.header = Some((name, value.into()));
+        self.headers.push((name, value.into()));
         self
     }
 
@@ -79,12 +79,12 @@ fn serve(mut stream: TcpStream, own: &str, log: &Mutex<Vec<Request>>, answer: &i
         log.push(request.clone());
         log.len() - 1
     };
-    let Answer { status, header, body } = answer(&request, before);
+    let Answer { status, headers, body } = answer(&request, before);
     // A test does not know the port when it writes its answers.
-    let header = header.map(|(name, value)| format!("{name}: {}\r\n", value.replace("HOST", own))).unwrap_or_default();
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {}\r\n", value.replace("HOST", own))).collect();
     let length = body.len();
     let body = if request.method == "HEAD" { String::new() } else { body };
-    let text = format!("HTTP/1.1 {status} X\r\n{header}content-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    let text = format!("HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}");
     let _ = stream.write_all(text.as_bytes());
 }
 

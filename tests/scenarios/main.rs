@@ -16,4 +16,5 @@ mod nodes;
 mod objects;
 mod openkruise;
 mod shapes;
+mod verdicts;
 mod watches;

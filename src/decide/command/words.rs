@@ -45,6 +45,12 @@ impl Obstacle {
         Self::Malformed,
     ];
 
+    /// Whether it stands in the way of our exit image only: another one may be built for another system, or have its program elsewhere.
+    #[must_use]
+    pub const fn is_about_our_image(self) -> bool {
+        matches!(self, Self::MountOverProgram | Self::CommandUnknown | Self::Windows | Self::Architecture)
+    }
+
     /// What is the matter, as the end of a sentence about the container.
     #[must_use]
     pub const fn problem(self) -> &'static str {

@@ -1,0 +1,39 @@
+//! How to reach a registry: the flags that every command has which speaks to one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::image::ImageReference;
+use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
+use crate::image::registry::RegistryOptions;
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct RegistryArgs {
+    /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for loopback addresses)
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    plain_http: Vec<String>,
+
+    /// Speak to this registry host, with or without port, although its address is link-local or the name of a Service (repeatable)
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    allow_host: Vec<String>,
+
+    /// Take the credentials from this file [default: $DOCKER_CONFIG/config.json or ~/.docker/config.json]
+    #[arg(long, value_name = "FILE", env = "SWAPLET_DOCKER_CONFIG")]
+    docker_config: Option<PathBuf>,
+}
+
+impl RegistryArgs {
+    /// The hosts, with everything else as it is by default.
+    pub(super) fn options(&self) -> RegistryOptions {
+        RegistryOptions { plain_http: self.plain_http.clone(), allowed: self.allow_host.clone(), ..RegistryOptions::default() }
+    }
+
+    /// The credentials for the repository of `reference`, read anew: a file may have been renewed since.
+    pub(super) fn credentials(&self, reference: &ImageReference) -> Result<Credentials, DockerConfigError> {
+        match &self.docker_config {
+            Some(file) => DockerConfig::load_from(file)?.credentials(reference),
+            None => DockerConfig::load()?.credentials(reference),
+        }
+    }
+}

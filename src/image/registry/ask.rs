@@ -1,0 +1,158 @@
+//! Requests that read: what comes back is bounded in size and time, and redirects go to no place that is refused. The registry library does
+//! neither, and drops the headers of what failed; so it only writes.
+
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, DATE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use jiff::Timestamp;
+use reqwest::redirect::{Attempt, Policy};
+use serde_json::Value;
+
+use super::hosts::Hosts;
+use super::{MAX_READ, USER_AGENT};
+use crate::image::registry_error::{Problem, RegistryError};
+
+/// Registries redirect blobs once, to their storage.
+const MAX_REDIRECTS: usize = 5;
+
+/// Asks one registry.
+pub(super) struct Asker {
+    http: reqwest::Client,
+    /// Where it may ask.
+    pub hosts: Hosts,
+    limit: Duration,
+}
+
+/// What came back.
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    /// At most [`MAX_READ`].
+    pub body: Vec<u8>,
+}
+
+impl Asker {
+    /// `limit` bounds each request with its answer.
+    pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
+        let trusted = hosts.clone();
+        let policy = Policy::custom(move |attempt| follow(&trusted, attempt));
+        let http = reqwest::Client::builder().user_agent(USER_AGENT).redirect(policy).timeout(limit).connect_timeout(limit).build()?;
+        Ok(Self { http, hosts, limit })
+    }
+
+    /// Sends one request to `url`, with the credentials if there are any.
+    pub(super) async fn ask(
+        &self,
+        operation: &str,
+        method: Method,
+        url: &str,
+        accept: &str,
+        credentials: Option<&HeaderValue>,
+    ) -> Result<Answer, RegistryError> {
+        let fail = |error: &reqwest::Error| RegistryError::from_http(operation, self.limit, error);
+        let mut request = self.http.request(method, url).header(ACCEPT, accept);
+        if let Some(credentials) = credentials {
+            request = request.header(AUTHORIZATION, credentials);
+        }
+        let mut response = request.send().await.map_err(|error| fail(&error))?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| fail(&error))? {
+            if body.len() + chunk.len() > MAX_READ {
+                return Err(RegistryError::new(operation, Problem::TooLarge, ""));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status: response.status(), headers: response.headers().clone(), body })
+    }
+}
+
+/// reqwest itself takes the credentials off a request that goes to another host, port or scheme.
+fn follow(hosts: &Hosts, attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    if attempt.previous().len() > MAX_REDIRECTS {
+        return attempt.error("too many redirects");
+    }
+    match hosts.check_named_by_registry(attempt.url()) {
+        Ok(()) => attempt.follow(),
+        Err(why) => attempt.error(why),
+    }
+}
+
+impl Answer {
+    /// The answer of a request that was granted; `None` if what it asked for is not there.
+    pub(super) fn found(self, operation: &str) -> Result<Option<Self>, RegistryError> {
+        match self.status {
+            status if status.is_success() => Ok(Some(self)),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(self.error(operation)),
+        }
+    }
+
+    /// What the answer says as an error.
+    pub(super) fn error(&self, operation: &str) -> RegistryError {
+        let problem = Problem::from_answer(self.status.as_u16(), &self.body);
+        RegistryError::new(operation, problem, said(&self.body)).retry_after(self.retry_after())
+    }
+
+    /// Whether the registry is in trouble or wants to be left alone.
+    pub(super) fn is_transient(&self) -> bool {
+        Problem::from_answer(self.status.as_u16(), &self.body).is_transient()
+    }
+
+    /// Whether it asks for credentials, or says how to get them.
+    pub(super) fn challenges(&self) -> impl Iterator<Item = &str> {
+        self.headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok())
+    }
+
+    /// The digest that a registry gives for what it sent.
+    pub(super) fn digest(&self) -> Option<&str> {
+        self.text(HeaderName::from_static("docker-content-digest"))
+    }
+
+    /// How long the registry asks to wait: seconds, or a date, which is read by the registry's own clock.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let written = self.text(RETRY_AFTER)?.trim();
+        if let Ok(seconds) = written.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let now = date(self.text(DATE)?)?;
+        Duration::try_from(date(written)?.duration_since(now)).ok()
+    }
+
+    fn text(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+fn date(written: &str) -> Option<Timestamp> {
+    jiff::fmt::rfc2822::parse(written).ok().map(|date| date.timestamp())
+}
+
+/// The messages of the specification's error form, or the text as it is.
+fn said(body: &[u8]) -> String {
+    let parsed: Value = serde_json::from_slice(body).unwrap_or_default();
+    let messages: Vec<_> = parsed["errors"].as_array().into_iter().flatten().filter_map(|error| error["message"].as_str()).collect();
+    if messages.is_empty() { String::from_utf8_lossy(body).into_owned() } else { messages.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(headers: &[(&'static str, &str)]) -> Option<Duration> {
+        let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
+        Answer { status: StatusCode::TOO_MANY_REQUESTS, headers, body: Vec::new() }.retry_after()
+    }
+
+    #[test]
+    fn the_time_to_wait_is_seconds_or_a_date() {
+        let date = ("date", "Sun, 06 Nov 1994 08:49:30 GMT");
+        let later = ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(waits(&[("retry-after", "5")]), Some(Duration::from_secs(5)));
+        assert_eq!(waits(&[date, later]), Some(Duration::from_secs(7)));
+        for nothing in [&[later][..], &[("retry-after", "soon")], &[("retry-after", "-1")], &[]] {
+            assert_eq!(waits(nothing), None, "{nothing:?}");
+        }
+        assert_eq!(waits(&[("date", later.1), ("retry-after", date.1)]), None);
+    }
+}

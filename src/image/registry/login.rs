@@ -1,0 +1,114 @@
+//! What to show a registry: it says itself how it wants to be asked (`WWW-Authenticate`), and where tokens are to be had.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, Method};
+use http_auth::parser::ChallengeParser;
+use reqwest::Url;
+use serde_json::Value;
+
+use super::ask::{Answer, Asker};
+use crate::image::docker_config::Credentials;
+use crate::image::registry_error::{Problem, RegistryError};
+
+/// How requests are authorised.
+#[derive(Clone)]
+pub(super) enum Login {
+    /// Not at all.
+    Anonymous,
+    /// By user name and password.
+    Basic { user: String, password: String },
+    /// By a token.
+    Token(String),
+}
+
+/// How a registry wants to be asked.
+enum Challenge {
+    None,
+    Basic,
+    Bearer { realm: String, service: Option<String> },
+}
+
+impl Login {
+    /// Asks the registry what it wants and, where that is a token for the repository, gets one.
+    pub(super) async fn get(asker: &Asker, operation: &str, repository: &str, credentials: &Credentials) -> Result<Self, RegistryError> {
+        if let Credentials::Token(token) = credentials {
+            return Self::token(operation, token);
+        }
+        let answer = asker.ask(operation, Method::GET, &asker.hosts.url("/v2/"), "*/*", None).await?;
+        if answer.is_transient() {
+            return Err(answer.error(operation));
+        }
+        match (challenge(&answer), credentials) {
+            (Challenge::Bearer { realm, service }, _) => {
+                let url = token_url(asker, operation, &realm, service.as_deref(), repository)?;
+                fetch(asker, operation, &url, credentials).await
+            }
+            (Challenge::Basic, Credentials::Basic { user, password }) => Ok(Self::Basic { user: user.clone(), password: password.clone() }),
+            _ => Ok(Self::Anonymous),
+        }
+    }
+
+    /// The value of `Authorization`.
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        let text = match self {
+            Self::Anonymous => return None,
+            Self::Basic { user, password } => basic(user, password),
+            Self::Token(token) => format!("Bearer {token}"),
+        };
+        let mut value = HeaderValue::from_str(&text).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+
+    /// The library takes any token for a header's value, and would panic on one that is none.
+    fn token(operation: &str, token: &str) -> Result<Self, RegistryError> {
+        let login = Self::Token(token.to_owned());
+        let problem = || RegistryError::new(operation, Problem::Rejected, "what came as a token is none");
+        (!token.is_empty() && login.header().is_some()).then_some(login).ok_or_else(problem)
+    }
+}
+
+fn basic(user: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+}
+
+/// The first one that is understood; a token outranks a password.
+fn challenge(answer: &Answer) -> Challenge {
+    let mut found = Challenge::None;
+    for offered in answer.challenges().flat_map(ChallengeParser::new).filter_map(Result::ok) {
+        let parameter =
+            |name: &str| offered.params.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_unescaped());
+        if offered.scheme.eq_ignore_ascii_case("basic") {
+            found = Challenge::Basic;
+        } else if offered.scheme.eq_ignore_ascii_case("bearer")
+            && let Some(realm) = parameter("realm")
+        {
+            return Challenge::Bearer { realm, service: parameter("service") };
+        }
+    }
+    found
+}
+
+/// The registry chooses where the password is sent: not to just any place.
+fn token_url(asker: &Asker, operation: &str, realm: &str, service: Option<&str>, repository: &str) -> Result<Url, RegistryError> {
+    let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
+    let mut url = Url::parse(realm).map_err(|_| refuse("the registry names a place for tokens that is no address".to_owned()))?;
+    asker.hosts.check_named_by_registry(&url).map_err(refuse)?;
+    let scope = format!("repository:{repository}:pull,push");
+    url.query_pairs_mut().extend_pairs(service.map(|service| ("service", service))).append_pair("scope", &scope);
+    Ok(url)
+}
+
+async fn fetch(asker: &Asker, operation: &str, url: &Url, credentials: &Credentials) -> Result<Login, RegistryError> {
+    let login = match credentials {
+        Credentials::Basic { user, password } => Login::Basic { user: user.clone(), password: password.clone() },
+        _ => Login::Anonymous,
+    };
+    let answer = asker.ask(operation, Method::GET, url.as_str(), "application/json", login.header().as_ref()).await?;
+    let absent = || RegistryError::new(operation, Problem::Rejected, "the place for tokens that the registry names is not there");
+    let granted = answer.found(operation)?.ok_or_else(absent)?;
+    let parsed: Value = serde_json::from_slice(&granted.body).unwrap_or_default();
+    let token = ["token", "access_token"].iter().find_map(|name| parsed[name].as_str()).unwrap_or_default();
+    Login::token(operation, token)
+}
