@@ -15,8 +15,10 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use swaplet::controller::index::{Index, Rules};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
+use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::image::reference::ImageReference;
+use swaplet::objects::node::NodeWire;
 use swaplet::objects::wire::PodWire;
 
 #[global_allocator]
@@ -43,7 +45,16 @@ fn main() {
 
 fn index() -> Index {
     let exit_image = ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
-    Index::new(Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default(), coexist: Coexist::Own })
+    let mut index = Index::new(Rules {
+        exit_images: ExitImages::new(Some(exit_image), Vec::new()),
+        ladder: Ladder::default(),
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    });
+    let node = pod(0, false)["spec"]["nodeName"].clone();
+    let node: NodeWire = serde_json::from_value(json!({"metadata": {"name": node, "uid": "1"}})).expect("a node");
+    index.nodes.apply(&node.read().expect("a node"));
+    index
 }
 
 fn decode(event: &str) -> PodWire {

@@ -19,6 +19,7 @@ use swaplet::controller::run::Settings;
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
+use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::image::ImageReference;
 use swaplet::testbed::virtual_node::{
@@ -287,18 +288,21 @@ async fn a_kubelet_that_dies_during_a_swap_fails_a_never_pod() {
 /// The real controller on the mock node: the whole of it in one process and in virtual time.
 #[tokio::test(start_paused = true)]
 async fn the_controller_ends_the_job() {
-    for profile in [Profile::kubelet(), Profile::updates()] {
+    // What the second one does is not known, so only a pod that it cannot fail finds out.
+    for (profile, restart_policy) in [(Profile::kubelet(), "Never"), (Profile::updates(), "OnFailure")] {
         let cluster = node(profile);
         let settings = Settings {
             namespace: None,
             rules: Rules {
                 exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
                 ladder: Ladder::default(),
+                node_table: NodeTable::built_in(),
                 coexist: Coexist::Own,
             },
             concurrency: 4,
             write_deadline: Duration::from_secs(10),
             instance: "test".to_owned(),
+            state_namespace: None,
         };
         let metrics = Metrics::register(&mut Registry::default());
         tokio::spawn(controller::run::run(
@@ -308,7 +312,7 @@ async fn the_controller_ends_the_job() {
             Health::default(),
             std::future::pending(),
         ));
-        let template = json!({"spec": {"restartPolicy": "Never", "tolerations": [{"operator": "Exists"}], "containers": [
+        let template = json!({"spec": {"restartPolicy": restart_policy, "tolerations": [{"operator": "Exists"}], "containers": [
             {"name": "main", "image": "work:1", "args": ["run=2s"]},
             {"name": "side", "image": "work:1", "args": ["term=143"], "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]}]}});
         let job: Job = serde_json::from_value(json!({"metadata": {"name": "job"}, "spec": {"template": template}})).unwrap();

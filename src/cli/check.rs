@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::client::ClusterArgs;
 use super::manifests::Manifests;
 use super::print;
+use super::table::Output;
 use crate::decide::command::{StandardPaths, Verdict};
 use crate::objects::pod_template::PodTemplate;
 use rows::{Answer, Row};
@@ -86,14 +87,6 @@ pub(super) struct CheckArgs {
     cluster: ClusterArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Table,
-    Wide,
-    Json,
-    Yaml,
-}
-
 impl CheckArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let mut report = from_files(&self.file, &self.sidecar);
@@ -108,7 +101,7 @@ impl CheckArgs {
             eprintln!("error: {problem:#}");
         }
         print(&table::render(&report, self.output)?)?;
-        if matches!(self.output, Output::Table | Output::Wide) {
+        if self.output.is_table() {
             report.remarks().iter().for_each(|remark| eprintln!("{remark}"));
         }
         Ok(report.exit_code(self.allow_derived))

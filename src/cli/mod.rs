@@ -9,10 +9,12 @@ mod image_export;
 mod image_push;
 mod manifests;
 mod mock_node;
+mod nodes;
 mod park_image;
 mod registry_args;
 mod rules;
 mod run;
+mod table;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -34,6 +36,7 @@ pub struct Cli {
 enum Command {
     Run(run::RunArgs),
     Check(check::CheckArgs),
+    Nodes(nodes::NodesArgs),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
     Demo(demo::DemoArgs),
@@ -52,6 +55,7 @@ impl Cli {
             match self.command {
                 Command::Run(args) => args.run().await,
                 Command::Check(args) => args.run().await,
+                Command::Nodes(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
                 Command::Demo(args) => args.run().await,

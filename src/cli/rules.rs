@@ -1,15 +1,37 @@
 //! The rules of the installation, as every subcommand that decides about pods takes them.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
+use crate::decide::node_table::NodeTable;
 use crate::decide::openkruise::Coexist;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
+
+/// How nodes are recognised.
+#[derive(Debug, Args)]
+pub struct NodeTableArgs {
+    /// Rows that tell the class of nodes, tried before those that come with swaplet (see `swaplet nodes --help`)
+    #[arg(long, value_name = "FILE", env = "SWAPLET_NODE_CLASSES")]
+    node_classes: Option<PathBuf>,
+}
+
+impl NodeTableArgs {
+    /// # Errors
+    /// The file cannot be read or used; says which row and field, and the fix.
+    pub fn table(&self) -> anyhow::Result<NodeTable> {
+        let built_in = NodeTable::built_in();
+        let Some(file) = &self.node_classes else { return Ok(built_in) };
+        let read = || anyhow::Ok(NodeTable::read(&std::fs::read_to_string(file)?)?.before(&built_in));
+        read().with_context(|| format!("--node-classes {}", file.display()))
+    }
+}
 
 /// Which exit images there are, and what is allowed.
 #[derive(Debug, Args)]
@@ -24,6 +46,12 @@ pub struct RulesArgs {
     /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
     #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
     exit_image_paths: Vec<String>,
+    /// Swap images on virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
+    /// container of it runs, it fails a pod whose work is done
+    #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
+    swap_under_never: bool,
+    #[command(flatten)]
+    nodes: NodeTableArgs,
     /// The way to end a sidecar that is tried first, on nodes that have it
     #[arg(long, value_enum, env = "SWAPLET_PREFER")]
     prefer: Option<Prefer>,
@@ -53,9 +81,9 @@ enum CoexistArg {
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named, or a path cannot be in one.
+    /// No exit image is named, a path cannot be in one, or the file of node classes cannot be used.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, exit_image_paths, prefer, coexist } = self;
+        let Self { exit_image, exit_images, exit_image_paths, swap_under_never, nodes, prefer, coexist } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
@@ -66,8 +94,9 @@ impl RulesArgs {
             CoexistArg::Defer => Coexist::Defer,
             CoexistArg::Own => Coexist::Own,
         };
-        let ladder = Ladder { prefer, recreate: true, ..Ladder::default() };
+        let ladder = Ladder { prefer, recreate: true, swap_under_never, ..Ladder::default() };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
-        Ok(Rules { exit_images: ExitImages::new(exit_image, exit_images).with_default_paths(paths), ladder, coexist })
+        let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
+        Ok(Rules { exit_images, ladder, node_table: nodes.table()?, coexist })
     }
 }

@@ -27,7 +27,7 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 --exit-images 'registry.example/exit/*'
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
-list, watch and patch pods, and to create events.events.k8s.io.";
+list, watch and patch pods, to create events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
 
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]
@@ -38,6 +38,10 @@ pub struct RunArgs {
     /// Only pods of this namespace [default: all namespaces]
     #[arg(short, long, env = "SWAPLET_NAMESPACE")]
     namespace: Option<String>,
+    /// The namespace for the ConfigMap swaplet-node-verdicts, which keeps what was proved on nodes for the next start [default: it is
+    /// not kept]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    state_namespace: Option<String>,
     /// Writes of pods under way at once
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
@@ -69,7 +73,7 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { rules, namespace, concurrency, write_timeout, listen, log_format, cluster } = self;
+        let Self { rules, namespace, state_namespace, concurrency, write_timeout, listen, log_format, cluster } = self;
         let rules = rules.rules()?;
         start_log(log_format);
         let settings = Settings {
@@ -78,6 +82,7 @@ impl RunArgs {
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
+            state_namespace,
         };
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;

@@ -6,6 +6,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use super::budgets::Budgets;
+use super::nodes::{Learned, Nodes};
 use super::openkruise::{Concerns, Known, News};
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
@@ -14,9 +16,12 @@ use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
-use crate::decide::node_class::NodeClass;
+use crate::decide::node_table::NodeTable;
+use crate::decide::node_verdicts::Proved;
 use crate::decide::openkruise::Coexist;
+use crate::decide::proof;
 use crate::decide::reason::Reason;
+use crate::decide::swap::patience;
 use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
 
@@ -30,6 +35,9 @@ const DENIED_RETRY: Duration = Duration::from_secs(60);
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 /// The longest wait after failed requests to OpenKruise, which are tried for 40 s only.
 const LAST_REQUEST_RETRY: Duration = Duration::from_secs(5);
+
+/// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
+const PROBE_MARGIN: Duration = Duration::from_secs(30);
 
 /// A write to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +70,8 @@ pub enum Effect {
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
+    /// A pod has proved how its node treats swaps.
+    Learned(Learned),
 }
 
 struct Entry {
@@ -72,6 +82,8 @@ struct Entry {
     unconfirmed: Option<Report>,
     due: Option<Duration>,
     list: u64,
+    /// What it has proved about its node: once, for an old proof is no news.
+    proved: Option<Proved>,
 }
 
 /// The rules of the installation.
@@ -81,6 +93,8 @@ pub struct Rules {
     pub exit_images: ExitImages,
     /// The ways to end a sidecar that the administrator allows.
     pub ladder: Ladder,
+    /// How nodes are recognised.
+    pub node_table: NodeTable,
     /// Who ends sidecars where OpenKruise is there as well.
     pub coexist: Coexist,
 }
@@ -88,6 +102,9 @@ pub struct Rules {
 /// The pods, and which of them want a write or another look.
 pub struct Index {
     rules: Rules,
+    /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
+    pub nodes: Nodes,
+    budgets: Budgets,
     openkruise: Known,
     entries: HashMap<Box<str>, Entry>,
     due: BTreeSet<(Duration, Box<str>)>,
@@ -99,8 +116,10 @@ impl Index {
     /// An empty index.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
+        let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
-        Self { rules, openkruise, entries: HashMap::new(), due: BTreeSet::new(), ready: FairQueue::default(), list: 0 }
+        let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -118,7 +137,7 @@ impl Index {
     /// How many pods wait for a write.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.budgets.waiting()
     }
 
     /// A list of all pods begins.
@@ -145,28 +164,43 @@ impl Index {
                 entry.list = self.list;
             }
             None => {
-                let entry = Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list };
+                let entry =
+                    Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list, proved: None };
                 self.entries.insert(uid.clone(), entry);
             }
         }
-        self.look(&uid, now).1
+        self.look(&uid, now)
     }
 
     /// There is something new about OpenKruise.
     pub fn hear(&mut self, news: News, now: Duration) -> Vec<Effect> {
-        let uids: Vec<Box<str>> = match self.openkruise.hear(news) {
-            Concerns::Nobody => Vec::new(),
-            Concerns::Pod(uid) => vec![uid],
-            Concerns::Node(node) => self.entries.iter().filter(|(_, entry)| entry.pod.node == node).map(|(uid, _)| uid.clone()).collect(),
-            Concerns::Everybody => self.entries.keys().cloned().collect(),
-        };
-        uids.iter().flat_map(|uid| self.look(uid, now).1).collect()
+        match self.openkruise.hear(news) {
+            Concerns::Nobody => {}
+            Concerns::Pod(uid) => return self.look(&uid, now),
+            Concerns::Node(node) => self.look_soon(|pod| pod.node == node),
+            Concerns::Everybody => self.look_soon(|_| true),
+        }
+        Vec::new()
     }
 
     /// A pod is gone.
     pub fn remove(&mut self, uid: &str) {
-        if let Some(Entry { due: Some(at), .. }) = self.entries.remove(uid) {
+        let Some(entry) = self.entries.remove(uid) else { return };
+        if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
+        }
+        if self.nodes.probe_ends(&entry.pod) {
+            self.look_soon(|pod| pod.node == entry.pod.node);
+        }
+    }
+
+    /// These pods are looked at when the index is next woken: something around them has changed.
+    pub fn look_soon(&mut self, concerned: impl Fn(&Pod) -> bool) {
+        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(&entry.pod)) {
+            if let Some(at) = entry.due.replace(Duration::ZERO) {
+                self.due.remove(&(at, uid.clone()));
+            }
+            self.due.insert((Duration::ZERO, uid.clone()));
         }
     }
 
@@ -174,6 +208,12 @@ impl Index {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    /// When a provider that is asked too often may be asked again, if a pod waits for that.
+    #[must_use]
+    pub fn next_budget(&self) -> Option<Duration> {
+        self.budgets.next()
     }
 
     /// Looks at the pods whose time has come.
@@ -187,7 +227,7 @@ impl Index {
             if let Some(entry) = self.entries.get_mut(&uid) {
                 entry.due = None;
             }
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
         }
         effects
     }
@@ -195,10 +235,10 @@ impl Index {
     /// The next write, decided from the latest state of the pod whose turn it is.
     pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
         let mut effects = Vec::new();
-        while let Some(uid) = self.ready.pop() {
-            let (decision, more) = self.look(&uid, now);
+        while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
+            let (decision, more) = self.decide(&uid, now);
             effects.extend(more);
-            if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision)) {
+            if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
                 return (Some(write), effects);
             }
         }
@@ -218,31 +258,48 @@ impl Index {
         };
         entry.memory.in_flight = false;
         let mut effects = entry.settle(write, outcome, now);
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
+            let node = entry.pod.node.clone();
+            self.look_soon(|pod| pod.node == node);
+        }
         if *outcome == Outcome::Gone {
             self.remove(&uid);
         } else {
-            effects.extend(self.look(&uid, now).1);
+            effects.extend(self.look(&uid, now));
+        }
+        effects
+    }
+
+    /// Looks at a pod; if something is to be written, it waits its turn.
+    fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+        let (decision, effects) = self.decide(uid, now);
+        if let (Some(Decision { action: Some(_), .. }), Some(entry)) = (decision, self.entries.get(uid)) {
+            self.ready.push(&entry.pod.namespace, uid);
         }
         effects
     }
 
     /// Decides about a pod and does with the decision all that is not a write.
-    fn look(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+    fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
         let Rules { exit_images, ladder, .. } = &self.rules;
-        let node = self.openkruise.class(&entry.pod, NodeClass::Kubelet);
-        let openkruise = self.openkruise.around(&entry.pod, node);
-        let around = Circumstances { exit_images, ladder, node, openkruise, now };
-        let decision = entry.decide(&around);
-        let effects = entry.effects(&decision, now);
+        entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
+        entry.memory.observe(&entry.pod, exit_images, now);
+        let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
+        let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
+        let node = self.openkruise.class(&entry.pod, node);
+        let openkruise = self.openkruise.around(&entry.pod);
+        entry.memory.observe_request(openkruise.request, now);
+        let around = Circumstances { exit_images, ladder, node, facts, openkruise, now };
+        let decision = decide(&entry.pod, &entry.memory, &around);
+        let mut effects = entry.effects(&decision, now);
         let before = std::mem::replace(&mut entry.due, decision.again);
-        if decision.action.is_some() {
-            self.ready.push(&entry.pod.namespace, uid);
-        }
         self.reschedule(uid, before, decision.again);
         if is_over(decision.reason) {
             self.remove(uid);
         }
+        effects.extend(learned.map(|learned| self.learned(learned, uid)));
         (Some(decision), effects)
     }
 
@@ -258,9 +315,27 @@ impl Index {
         }
     }
 
-    fn begin(&mut self, uid: &str, decision: Decision) -> Option<Write> {
+    /// The other pods of the node are looked at again.
+    fn learned(&mut self, learned: Learned, by: &str) -> Effect {
+        if let Some(entry) = self.entries.get(by) {
+            self.nodes.probe_ends(&entry.pod);
+        }
+        self.look_soon(|pod| pod.node == learned.node && &*pod.uid != by);
+        Effect::Learned(learned)
+    }
+
+    fn begin(&mut self, uid: &str, decision: Decision, now: Duration) -> Option<Write> {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
+        if matches!(action, Action::Swap(_)) {
+            let pod = &entry.pod;
+            if let Some((provider, rate)) = self.nodes.budget(pod)
+                && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
+            {
+                return None;
+            }
+            self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
+        }
         entry.memory.in_flight = true;
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
@@ -285,12 +360,6 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 }
 
 impl Entry {
-    fn decide(&mut self, around: &Circumstances<'_>) -> Decision {
-        self.memory.observe(&self.pod, around.exit_images, around.now);
-        self.memory.observe_request(around.openkruise.request, around.now);
-        decide(&self.pod, &self.memory, around)
-    }
-
     fn effects(&mut self, decision: &Decision, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {

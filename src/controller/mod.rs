@@ -6,14 +6,17 @@
 //!
 //! [`run`] is the loop that connects them; only [`writer`] and [`report`] write.
 
+pub mod budgets;
 pub mod clock;
 pub mod index;
 pub mod metrics;
+pub mod nodes;
 pub mod openkruise;
 mod queue;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod verdict_store;
 pub mod watch;
 pub mod writer;
 pub mod writer_recreate;

@@ -7,16 +7,19 @@ use kube::{Api, Client};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
-use super::clock::Clock;
+use super::clock::{Clock, time_of_day};
 use super::index::{Effect, Index, Rules, Write};
 use super::metrics::Metrics;
+use super::nodes::{Change, Learned};
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
 use super::report::Reporter;
 use super::serve::Health;
+use super::verdict_store::{self, VerdictStore};
 use super::watch::{Event, watch};
 use super::writer::{Outcome, Target, Writer};
 use crate::decide::decision::Action;
+use crate::objects::node::NodeWire;
 use crate::objects::wire::PodWire;
 
 /// Pods that restart always are not pods of Jobs; the API server keeps them from us.
@@ -41,6 +44,8 @@ pub struct Settings {
     pub write_deadline: Duration,
     /// The name of this process in Events.
     pub instance: String,
+    /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
+    pub state_namespace: Option<String>,
 }
 
 /// A background task ended that never ends: the process must be started anew.
@@ -64,8 +69,12 @@ pub async fn run(
         None => Api::all(client.clone()),
     };
     let mut events = watch(api, JOB_PODS);
+    let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
     let mut openkruise = observe(client.clone(), Scope::of(&settings));
-    let mut controller = Controller::new(client, &settings, metrics, health);
+    let mut controller = Controller::new(client.clone(), &settings, metrics, health);
+    if let Some(namespace) = &settings.state_namespace {
+        controller.restore_verdicts(client, namespace).await;
+    }
     tokio::pin!(shutdown);
     loop {
         controller.start_writes();
@@ -73,6 +82,7 @@ pub async fn run(
         tokio::select! {
             () = &mut shutdown => break,
             event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
+            event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied("the watch of nodes".to_owned()))?),
             news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             () = sleep_until(due) => controller.wake(),
@@ -91,6 +101,7 @@ struct Controller {
     concurrency: usize,
     writes: JoinSet<(Write, Outcome)>,
     brake: Duration,
+    verdicts: Option<VerdictStore>,
 }
 
 impl Controller {
@@ -105,6 +116,7 @@ impl Controller {
             concurrency: settings.concurrency.max(1),
             writes: JoinSet::new(),
             brake: Duration::ZERO,
+            verdicts: None,
         }
     }
 
@@ -122,7 +134,7 @@ impl Controller {
                     self.index.remove(&pod.uid);
                 }
             }
-            Event::Trouble(error) => {
+            Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
                 self.health.trouble(&error);
                 tracing::warn!(error, "cannot watch pods; trying again");
@@ -146,6 +158,64 @@ impl Controller {
         self.effects(effects);
     }
 
+    fn see_node(&mut self, event: Event<NodeWire>) {
+        match event {
+            Event::ListStart => self.index.nodes.list_starts(),
+            Event::Listed(node) => {
+                if let Some(node) = node.read() {
+                    let change = self.index.nodes.listed(&node);
+                    tell_node_problem(&node.name, &change);
+                }
+            }
+            Event::ListEnd => {
+                self.health.nodes_seen();
+                if self.index.nodes.list_ends() {
+                    self.index.look_soon(|_| true);
+                }
+            }
+            Event::Applied(node) => {
+                if let Some(node) = node.read() {
+                    let change = self.index.nodes.apply(&node);
+                    tell_node_problem(&node.name, &change);
+                    if change.matters {
+                        self.index.look_soon(|pod| pod.node == node.name);
+                    }
+                }
+            }
+            Event::Deleted(node) => {
+                if let Some(node) = node.read() {
+                    self.index.nodes.remove(&node.name);
+                }
+            }
+            Event::Trouble(error) => {
+                self.metrics.watch_trouble();
+                tracing::warn!(error, "cannot watch nodes; trying again");
+            }
+            Event::Forbidden(error) => self.nodes_forbidden(&error),
+        }
+    }
+
+    /// Said once, not with each try.
+    fn nodes_forbidden(&mut self, error: &str) {
+        if self.index.nodes.hide() {
+            self.health.nodes_hidden(error);
+            tracing::warn!(error, "cannot look at nodes: each counts as Unknown unless a row of --node-classes goes by its name alone");
+            self.index.look_soon(|_| true);
+        }
+    }
+
+    async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
+        let (store, kept) = VerdictStore::start(client, namespace).await;
+        let (now, today) = (self.clock.now(), time_of_day());
+        for (node, kept) in kept {
+            match kept.restore(now, today) {
+                Some(verdict) => self.index.nodes.restore(&node, verdict, now),
+                None => tracing::debug!(node, "a kept verdict has expired, or cannot be read"),
+            }
+        }
+        self.verdicts = Some(store);
+    }
+
     fn wake(&mut self) {
         let effects = self.index.wake(self.clock.now());
         self.effects(effects);
@@ -155,6 +225,7 @@ impl Controller {
     fn next_look(&self) -> Duration {
         let now = self.clock.now();
         let due = self.index.next_due().unwrap_or(now + IDLE);
+        let due = self.index.next_budget().filter(|at| *at > now).map_or(due, |at| due.min(at));
         if self.index.waiting() > 0 && self.brake > now { due.min(self.brake) } else { due }
     }
 
@@ -195,7 +266,16 @@ impl Controller {
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Swapped(delay) => self.metrics.swapped_after(delay),
                 Effect::Ended(delay) => self.metrics.ended_after(delay),
+                Effect::Learned(learned) => self.learned(&learned),
             }
+        }
+    }
+
+    fn learned(&self, learned: &Learned) {
+        let Learned { node, proved, pod, taken_for } = learned;
+        tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
+        if let Some(store) = &self.verdicts {
+            store.keep(verdict_store::all_kept(self.index.nodes.verdicts(), self.clock.now(), time_of_day()));
         }
     }
 
@@ -208,7 +288,16 @@ impl Controller {
         };
         let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
         self.reporter.drain().await;
+        if let Some(store) = self.verdicts.take() {
+            store.drain().await;
+        }
         drained
+    }
+}
+
+fn tell_node_problem(node: &str, change: &Change) {
+    if let Some(problem) = &change.problem {
+        tracing::warn!(node, "{problem}");
     }
 }
 

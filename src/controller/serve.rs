@@ -22,6 +22,7 @@ pub struct Health(Arc<Mutex<State>>);
 struct State {
     seen: bool,
     trouble: Option<String>,
+    nodes: Option<String>,
 }
 
 impl Health {
@@ -37,16 +38,29 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble = Some(error.to_owned());
     }
 
-    /// `Err` with the reason where pods are not seen.
+    /// Nodes are seen.
+    pub fn nodes_seen(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).nodes = None;
+    }
+
+    /// Nodes must not be looked at. The controller works without, so this is told and does not make it unready.
+    pub fn nodes_hidden(&self, error: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).nodes = Some(error.to_owned());
+    }
+
+    /// How it is going; `Err` with the reason where pods are not seen.
     ///
     /// # Errors
     /// What keeps the controller from seeing pods, in words.
-    pub fn ready(&self) -> Result<(), String> {
+    pub fn ready(&self) -> Result<String, String> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &state.trouble {
             Some(error) => Err(format!("cannot watch pods: {error}")),
             None if !state.seen => Err("the first list of pods is not complete".to_owned()),
-            None => Ok(()),
+            None => Ok(state.nodes.as_ref().map_or_else(
+                || "ok".to_owned(),
+                |error| format!("ok, but every node counts as Unknown, because nodes cannot be looked at: {error}"),
+            )),
         }
     }
 }
@@ -69,7 +83,7 @@ fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> 
     match path {
         "/healthz" => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
         "/readyz" => match health.ready() {
-            Ok(()) => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+            Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),
             Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
         },
         "/metrics" => {
@@ -107,6 +121,13 @@ mod tests {
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch pods: list: forbidden\n");
+        health.watching();
+        health.nodes_hidden("nodes is forbidden");
+        let response = ready(&health);
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.body().contains("every node counts as Unknown") && response.body().contains("forbidden"), "{}", response.body());
+        health.nodes_seen();
+        assert_eq!(ready(&health).body(), "ok\n");
         assert_eq!(answer("/healthz", &registry, &health).status(), StatusCode::OK);
         assert_eq!(answer("/other", &registry, &health).status(), StatusCode::NOT_FOUND);
     }

@@ -49,6 +49,8 @@ pub enum Event<K> {
     Deleted(K),
     /// The API server could not be listed or watched; another try follows by itself.
     Trouble(String),
+    /// The API server does not allow it to be listed or watched; another try follows by itself.
+    Forbidden(String),
 }
 
 /// Starts watching. The stream ends only when the receiver is dropped.
@@ -109,8 +111,11 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         loop {
             let list = match timeout(ANSWER, self.api.list(&page)).await {
                 Ok(Ok(list)) => list,
-                Ok(Err(error)) => return self.list_failed(format!("list: {error}")).await,
-                Err(_) => return self.list_failed("list: no answer in time".to_owned()).await,
+                Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+                    return self.list_failed(Event::Forbidden(status.message.clone())).await;
+                }
+                Ok(Err(error)) => return self.list_failed(Event::Trouble(format!("list: {error}"))).await,
+                Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned())).await,
             };
             for object in list.items {
                 self.send(Event::Listed(object)).await?;
@@ -125,8 +130,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    async fn list_failed(&mut self, trouble: String) -> Result<Option<String>, Closed> {
-        self.send(Event::Trouble(trouble)).await?;
+    async fn list_failed(&mut self, trouble: Event<K>) -> Result<Option<String>, Closed> {
+        self.send(trouble).await?;
         self.pause().await;
         Ok(None)
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::exit_images::ExitImages;
-use super::ladder::Ladder;
+use super::ladder::{Ladder, Rung};
 use super::node_class::NodeClass;
 use super::openkruise::OpenKruise;
+use crate::objects::pod::Pod;
 
 /// The installation, the node and the time.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +17,32 @@ pub struct Circumstances<'a> {
     pub ladder: &'a Ladder,
     /// The class of the pod's node.
     pub node: NodeClass,
+    /// What else is known of it.
+    pub facts: NodeFacts,
     /// OpenKruise, where it is there.
     pub openkruise: OpenKruise<'a>,
     /// The time since the start of the process.
     pub now: Duration,
+}
+
+impl Circumstances<'_> {
+    /// Whether the node of this pod may get swaps.
+    pub(super) fn may_swap(&self, pod: &Pod) -> bool {
+        self.ladder.rungs(self.node, &pod.restart_policy).contains(&Rung::Swap)
+    }
+}
+
+/// What is known of a pod's node besides its class. All times are durations since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Until when the class is not known yet, because the node has not been seen.
+    pub unseen_until: Option<Duration>,
+    /// Until when the swap of another pod is the probe of this node: one at a time, so that one pod at most pays for it.
+    pub probed_until: Option<Duration>,
+    /// When the class changes by itself, because what was proved on the node expires.
+    pub class_until: Option<Duration>,
+    /// Whether a kubelet may run the pods of the node, whatever was proved there: finishing a pod needs more care then.
+    pub may_be_kubelet: bool,
+    /// Whether the node has the label `type=virtual-kubelet`, by which alone OpenKruise knows virtual nodes.
+    pub labelled_virtual: bool,
 }

@@ -61,6 +61,31 @@ fn waiting_text(reason: &str, message: &str) -> Box<str> {
     if reason == "CrashLoopBackOff" { reason.into() } else { format!("{reason}: {message}").into() }
 }
 
+/// Whether the status proves that the node acts on a changed image: another container has been started and has ended, or the node
+/// names the exit image in its trouble. The end alone proves nothing (the sidecar may have ended by itself), nor does the image alone
+/// (some providers copy it from the spec), nor a container that runs (the old one may have crashed and been started again).
+#[must_use]
+pub(super) fn proves_update(container: &Container, before: Option<&Footprint>) -> bool {
+    let Some(status) = &container.status else { return false };
+    let shown = exit_image_shown(&status.image, &container.image);
+    match &status.state {
+        ContainerState::Waiting { message, .. } => message.contains(&*container.image),
+        ContainerState::Terminated(_) => {
+            shown != Some(false) && before.is_some_and(|before| before.shows_new_container(&Footprint::of(container)))
+        }
+        ContainerState::Running { .. } | ContainerState::Unreported => false,
+    }
+}
+
+/// Whether the status proves that the node has done nothing about a changed image so far: the old container runs on.
+#[must_use]
+pub(super) fn proves_inaction(container: &Container, before: Option<&Footprint>) -> bool {
+    let Some(status) = &container.status else { return false };
+    let runs = matches!(status.state, ContainerState::Running { .. });
+    let shown = exit_image_shown(&status.image, &container.image);
+    runs && before.map_or(shown == Some(false), |before| !before.shows_new_container(&Footprint::of(container)))
+}
+
 /// Whether the image in a status is the one that was written; `None` where the status does not tell: it is empty, or the
 /// bare digest by which runtimes name an image without a tag.
 #[must_use]

@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::openkruise;
 use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
-use super::terminate::{ask, decide, out_of_scope, refused, unended};
+use super::terminate::{self, ask, decide, out_of_scope, refused, unended};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
@@ -46,7 +46,7 @@ pub struct Explanation {
 pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Explanation {
     let mut findings = vec![scope(pod)];
     if out_of_scope(pod, memory).is_none() {
-        findings.extend(pod.containers.iter().map(container));
+        findings.extend(pod.containers.iter().map(|each| container(pod, each)));
         if refused(pod).is_none() {
             findings.push(mains(pod));
             if roles::mains_state(pod) == Mains::Done {
@@ -73,8 +73,12 @@ fn policy(policy: &RestartPolicy) -> String {
     }
 }
 
-fn container(container: &Container) -> Finding {
-    let role = if container.mark.is_sidecar() { "sidecar" } else { "main" };
+fn container(pod: &Pod, container: &Container) -> Finding {
+    let role = match container.mark.is_sidecar() {
+        _ if roles::is_left_to_platform(pod, container) => "left to the platform under the node",
+        true => "sidecar",
+        false => "main",
+    };
     let own = container.restart_policy.as_ref().map(|own| format!(", its own restartPolicy {}", policy(own))).unwrap_or_default();
     finding(format!("container {}", container.name), format!("{role}{own}; image {}; {}", container.image, state(container)), ROLES)
 }
@@ -102,12 +106,15 @@ fn mains(pod: &Pod) -> Finding {
 
 fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding> {
     let unended = unended(pod);
+    if around.facts.unseen_until.is_some() {
+        return vec![finding("node", format!("{} has not been seen yet", pod.node), NODE)];
+    }
+    let rungs = terminate::rungs(pod, &unended, memory, around);
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
     if let Some(left) = openkruise::left(pod, &unended, memory, around) {
         findings.push(finding("OpenKruise", notes_or_reason(&left), OPENKRUISE));
         return findings;
     }
-    let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
     if rungs.contains(&Rung::Swap) {
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
     }

@@ -8,7 +8,7 @@ use super::exit_images::ExitImages;
 use super::reason::Reason;
 use super::recreate::Asked;
 use super::roles;
-use crate::objects::pod::{Container, Pod, Terminated};
+use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
 
 /// Memory of one pod (one uid). All times are durations since the start of the process.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub struct Memory {
     pub mains_done_at: Option<Duration>,
     /// Swaps that were applied, or whose result is unknown; one per container.
     pub swaps: Vec<SwapRecord>,
+    /// The provider of a virtual node has failed on a swap.
+    pub rejected: bool,
     /// The `ContainerRecreateRequest` that was made for this pod, or tried.
     pub asked: Option<Asked>,
     /// When a request for this pod was first seen, by whomever.
@@ -61,6 +63,8 @@ impl Memory {
                 self.observe_swapped(pod, sidecar, now);
             }
         }
+        // A polled provider's next status takes it back, and the library's next try brings it again.
+        self.rejected |= !self.swaps.is_empty() && *pod.reason == *PROVIDER_FAILED;
     }
 
     /// Whether the spec of a container shows an exit image: one of the installation's, or what the API server made of the

@@ -6,6 +6,7 @@
 //! and keeps reports from being repeated: all else is derived from the pod, so that a new process goes on where the old
 //! one ended.
 
+pub mod budget;
 pub mod circumstances;
 pub mod command;
 pub mod decision;
@@ -17,11 +18,14 @@ pub mod explain;
 pub mod ladder;
 pub mod memory;
 pub mod node_class;
+pub mod node_table;
+pub mod node_verdicts;
 pub mod openkruise;
 pub mod past_exits;
 mod preflight;
+pub mod proof;
 pub mod reason;
 pub mod recreate;
 pub mod roles;
-mod swap;
+pub mod swap;
 pub mod terminate;

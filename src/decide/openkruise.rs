@@ -176,8 +176,6 @@ pub struct OpenKruise<'a> {
     pub terminator: Terminator,
     /// Its daemon on the pod's node.
     pub daemon: Daemon,
-    /// Whether the node has the label `type=virtual-kubelet`, by which alone OpenKruise knows virtual nodes.
-    pub labelled_virtual: bool,
     /// The request to end the sidecars of the pod, by whomever.
     pub request: Option<&'a RecreateRequest>,
     /// How sidecars have ended before.
@@ -194,7 +192,6 @@ impl Default for OpenKruise<'_> {
             coexist: Coexist::default(),
             terminator: Terminator::default(),
             daemon: Daemon::default(),
-            labelled_virtual: false,
             request: None,
             past_exits: &NO_PAST_EXITS,
         }
@@ -230,7 +227,8 @@ fn unclear() -> Decision {
 
 /// Its SidecarTerminator is on: does it act on this pod, and on all of its sidecars?
 fn acts_on(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
-    let OpenKruise { daemon, labelled_virtual, request, .. } = around.openkruise;
+    let OpenKruise { daemon, request, .. } = around.openkruise;
+    let labelled_virtual = around.facts.labelled_virtual;
     if !labelled_virtual && daemon == Daemon::None {
         // It makes a request, and nobody ever carries it out.
         return None;

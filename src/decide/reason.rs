@@ -16,6 +16,8 @@ pub enum Reason {
     NoSidecar,
     /// Every sidecar has ended.
     SidecarsEnded,
+    /// The platform under the node ends the sidecars by itself.
+    LeftToPlatform,
 
     // Something has to happen first.
     /// A main container is not done.
@@ -32,6 +34,10 @@ pub enum Reason {
     OpenKruiseUnseen,
     /// An exit image that a sidecar needs is being pushed.
     ExitImageAwaited,
+    /// The pod's node has not been seen yet, so its class is not known.
+    NodeNotSeen,
+    /// Another pod finds out what the node does with a swap.
+    NodeProbed,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -64,6 +70,8 @@ pub enum Reason {
     ExitImageRuns,
     /// The node has not reacted to the swap.
     SwapWithoutEffect,
+    /// The provider of the node has failed on the swap.
+    SwapRejected,
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
@@ -108,12 +116,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 46] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
         Self::NoSidecar,
         Self::SidecarsEnded,
+        Self::LeftToPlatform,
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
@@ -121,6 +130,8 @@ impl Reason {
         Self::RecreatePending,
         Self::OpenKruiseUnseen,
         Self::ExitImageAwaited,
+        Self::NodeNotSeen,
+        Self::NodeProbed,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -135,6 +146,7 @@ impl Reason {
         Self::ExitImageNotStarted,
         Self::ExitImageRuns,
         Self::SwapWithoutEffect,
+        Self::SwapRejected,
         Self::SwapUndone,
         Self::RecreateImpossible,
         Self::RecreateExitCode,
@@ -162,6 +174,7 @@ impl Reason {
             Self::RestartPolicyAlways => "RestartPolicyAlways",
             Self::NoSidecar => "NoSidecar",
             Self::SidecarsEnded => "SidecarsEnded",
+            Self::LeftToPlatform => "LeftToPlatform",
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
@@ -169,6 +182,8 @@ impl Reason {
             Self::RecreatePending => "RecreatePending",
             Self::OpenKruiseUnseen => "OpenKruiseUnseen",
             Self::ExitImageAwaited => "ExitImageAwaited",
+            Self::NodeNotSeen => "NodeNotSeen",
+            Self::NodeProbed => "NodeProbed",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -183,6 +198,7 @@ impl Reason {
             Self::ExitImageNotStarted => "ExitImageNotStarted",
             Self::ExitImageRuns => "ExitImageRuns",
             Self::SwapWithoutEffect => "SwapWithoutEffect",
+            Self::SwapRejected => "SwapRejected",
             Self::SwapUndone => "SwapUndone",
             Self::RecreateImpossible => "RecreateImpossible",
             Self::RecreateExitCode => "RecreateExitCode",
@@ -205,7 +221,7 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::SidecarSwapped | Self::RecreateRequested | Self::SidecarEnded | Self::LeftToOpenKruise)
+        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::RecreateRequested | Self::SidecarEnded | Self::LeftToOpenKruise)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which containers are sidecars, which are mains, and whether the mains are done.
 //!
-//! The rules are those of OpenKruise's SidecarTerminator, with three differences: statuses are matched by name; a missing
-//! status matters only for a main container; and a container's own `restartPolicy` outranks the pod's.
+//! The rules are those of OpenKruise's SidecarTerminator, with these differences: statuses are matched by name; a missing
+//! status matters only for a main container; a container's own `restartPolicy` outranks the pod's; and what the platform under a
+//! node ends by itself is neither.
 
 use crate::objects::env::Mark;
 use crate::objects::pod::{Container, Pod, RestartPolicy};
@@ -27,12 +28,24 @@ impl Mark {
 
 /// The containers that are marked as sidecars, in the order of the spec.
 pub fn sidecars(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.containers.iter().filter(|container| container.mark.is_sidecar())
+    pod.containers.iter().filter(|container| is_sidecar(pod, container))
+}
+
+/// Whether the container is a sidecar that is ours to end.
+#[must_use]
+pub const fn is_sidecar(pod: &Pod, container: &Container) -> bool {
+    container.mark.is_sidecar() && !is_left_to_platform(pod, container)
+}
+
+/// Whether the platform ends the container when the others are done: neither a sidecar of ours, nor a main that anybody waits for.
+#[must_use]
+pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
+    pod.platform_ends_eci_sidecars && container.mark.eci_sidecar
 }
 
 /// The containers that are not.
 pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
-    pod.containers.iter().filter(|container| !container.mark.is_sidecar())
+    pod.containers.iter().filter(|container| !container.mark.is_sidecar() && !is_left_to_platform(pod, container))
 }
 
 /// Whether all main containers are done: under `Never` ended with any exit code, under `OnFailure` ended with 0.

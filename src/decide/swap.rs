@@ -30,17 +30,20 @@ const SWAPS_PER_CONTAINER: u32 = 3;
 
 /// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later` are the rungs that come after.
 pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
+    if memory.rejected {
+        return Step::Next { reports: vec![rejected(pod)], again: None };
+    }
     let plan = Plan::make(pod, unended, memory, around);
     // Swaps that leave other sidecars running only make sense where a later rung ends exactly those.
     let partly = later.first() == Some(&Rung::Recreate);
     if !plan.blocked.is_empty() && !partly {
         return Step::Next { reports: plan.blocked, again: plan.again };
     }
-    if plan.awaits {
+    if plan.awaits && around.may_swap(pod) {
         return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
     }
     if !plan.swaps.is_empty() {
-        return plan.decide(memory);
+        return if around.may_swap(pod) { plan.decide(memory, around) } else { Step::Next { reports: Vec::new(), again: None } };
     }
     match pending(pod, unended, !later.is_empty(), memory, around.now) {
         Step::Here(decision) if decision.reason == Reason::SwapPending && !plan.blocked.is_empty() => {
@@ -53,7 +56,7 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
 /// The derived exit images that the sidecars of a pod need and that are not there, also while its main containers run: then they are there
 /// when they are needed.
 pub(super) fn wants(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Paths> {
-    if !around.exit_images.derives() || !around.ladder.rungs(around.node, &pod.restart_policy).contains(&Rung::Swap) {
+    if !around.exit_images.derives() || !around.may_swap(pod) {
         return Vec::new();
     }
     let unsettled = unended.iter().filter(|(_, container)| !is_settled(pod, container, memory, around));
@@ -78,6 +81,20 @@ fn is_stuck(pod: &Pod, container: &Container, memory: &Memory) -> bool {
     *container.effective_policy(pod) == RestartPolicy::OnFailure
         && evidence::is_stuck(container)
         && memory.swap_of(&container.name).is_some_and(|record| record.before.is_none())
+}
+
+/// Whether a sidecar was swapped and has not ended: that is waited for also where nothing more would be swapped.
+pub(super) fn is_under_way(unended: &[Unended<'_>], memory: &Memory) -> bool {
+    unended.iter().any(|(_, sidecar)| memory.swap_of(&sidecar.name).is_some_and(|record| record.to == sidecar.image))
+}
+
+/// The library asks the provider again by itself, so nothing that could be written would help.
+fn rejected(pod: &Pod) -> Report {
+    let note = format!(
+        "the provider of node {} has failed on the changed image (the pod's status.message has its words); no other pod of this node is swapped for now",
+        pod.node
+    );
+    Report { reason: Reason::SwapRejected, note }
 }
 
 /// The swaps that are still to be made, and what to say about them.
@@ -123,7 +140,7 @@ impl Plan {
         }
     }
 
-    fn decide(self, memory: &Memory) -> Step {
+    fn decide(self, memory: &Memory, around: &Circumstances<'_>) -> Step {
         let undone =
             self.swaps.iter().find(|swap| memory.swap_of(&swap.container).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER));
         if let Some(swap) = undone {
@@ -132,6 +149,9 @@ impl Plan {
                 swap.container, swap.from
             );
             return Step::Next { reports: vec![Report { reason: Reason::SwapUndone, note }], again: None };
+        }
+        if let Some(until) = around.facts.probed_until {
+            return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
         let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
         Step::Here(Decision::act(Action::Swap(self.swaps), report))
@@ -194,7 +214,7 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
                 "{} is in the spec, but the node has not reacted: does it support changing the image of a running container?",
                 sidecar.image
             );
-            (Reason::SwapWithoutEffect, false, unchanged_patience(pod), what)
+            (Reason::SwapWithoutEffect, false, patience(pod), what)
         }
     };
     let note = format!("container {}: {what}", sidecar.name);
@@ -207,7 +227,9 @@ pub(super) fn is_hoped_for(pod: &Pod, sidecar: &Container, memory: &Memory, arou
     record.is_some_and(|record| around.now < watch(pod, sidecar, record).until)
 }
 
-fn unchanged_patience(pod: &Pod) -> Duration {
+/// How long a node may show no effect of a swap.
+#[must_use]
+pub fn patience(pod: &Pod) -> Duration {
     graces(pod).saturating_add(SWAP_VISIBLE)
 }
 

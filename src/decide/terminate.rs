@@ -11,12 +11,13 @@ use super::decision::{Decision, Report};
 use super::ending;
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
+use super::node_class::OVERRIDE;
 use super::openkruise;
 use super::reason::Reason;
 use super::recreate;
 use super::roles::{self, Mains};
 use super::swap;
-use crate::objects::env::{MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE};
+use crate::objects::env::{ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 
 /// A sidecar that has not ended, with its position in `spec.containers`.
@@ -74,6 +75,9 @@ pub(super) fn refused(pod: &Pod) -> Option<Decision> {
         let note = format!("{field} has a type that Kubernetes does not allow; this pod is left alone");
         return Some(Decision::tell(Reason::PodMalformed, note));
     }
+    if let Some(left) = left_to_platform(pod).filter(|_| !marked) {
+        return Some(Decision { reports: vec![left], ..Decision::quiet(Reason::LeftToPlatform) });
+    }
     if !marked {
         return Some(mark_problem(pod).unwrap_or(Decision::quiet(Reason::NoSidecar)));
     }
@@ -109,6 +113,18 @@ fn unknown_policy(pod: &Pod) -> Option<String> {
     })
 }
 
+/// Two that stop the same container would stop it twice.
+fn left_to_platform(pod: &Pod) -> Option<Report> {
+    let left = pod.containers.iter().filter(|container| container.mark.is_sidecar() && roles::is_left_to_platform(pod, container));
+    let names = left.map(|container| &*container.name).collect::<Vec<_>>().join(", ");
+    let note = format!(
+        "{names}: left to the platform under node {}, which ends containers with {ECI_CONTAINER_TYPE}={ECI_SIDECAR} by itself when the others are done; \
+         remove that variable where swaplet is to do it",
+        pod.node
+    );
+    (!names.is_empty()).then_some(Report { reason: Reason::LeftToPlatform, note })
+}
+
 fn mark_problem(pod: &Pod) -> Option<Decision> {
     let (container, problem) = pod.containers.iter().find_map(|c| Some((&c.name, c.mark.problem.as_ref()?)))?;
     let note = match problem {
@@ -136,20 +152,40 @@ fn mains_not_done(pod: &Pod) -> Option<Decision> {
     }
 }
 
-/// The sidecars that have not ended.
+/// The sidecars that have not ended and are ours to end.
 pub(super) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
-    pod.containers.iter().enumerate().filter(|(_, c)| c.mark.is_sidecar() && c.end().is_none()).collect()
+    let is_unended = |container: &Container| roles::is_sidecar(pod, container) && container.end().is_none();
+    pod.containers.iter().enumerate().filter(|(_, container)| is_unended(container)).collect()
 }
 
-/// The mains are done and the pod is not finished: the first rung that leads on says what to do about its sidecars.
+/// The rungs for a pod now. A swap that was made is waited for also where its node gets no other (any more).
+pub(super) fn rungs(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Rung> {
+    let mut rungs = around.ladder.rungs(around.node, &pod.restart_policy);
+    if !rungs.contains(&Rung::Swap) && swap::is_under_way(unended, memory) {
+        rungs.insert(0, Rung::Swap);
+    }
+    rungs
+}
+
+/// The mains are done and the pod is not finished.
 fn sidecars(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
+    let mut decision = climb(pod, unended, memory, around);
+    decision.reports.extend(left_to_platform(pod));
+    decision
+}
+
+/// The first rung that leads on says what to do about the sidecars.
+fn climb(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
+    }
+    if let Some(until) = around.facts.unseen_until {
+        return Decision::later(Reason::NodeNotSeen, until);
     }
     if let Some(left) = openkruise::left(pod, unended, memory, around) {
         return left;
     }
-    let rungs = around.ladder.rungs(around.node, &pod.restart_policy);
+    let rungs = rungs(pod, unended, memory, around);
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
@@ -161,7 +197,7 @@ fn sidecars(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circum
             }
         }
     }
-    exhausted(refused, earliest, around)
+    exhausted(pod, refused, earliest, around)
 }
 
 /// What one rung says; `later` are those after it.
@@ -174,16 +210,22 @@ pub(super) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung]
 }
 
 /// No rung leads on.
-fn exhausted(mut refused: Vec<Report>, again: Option<Duration>, around: &Circumstances<'_>) -> Decision {
+fn exhausted(pod: &Pod, mut refused: Vec<Report>, again: Option<Duration>, around: &Circumstances<'_>) -> Decision {
     if refused.is_empty() {
-        let note = format!(
-            "the node's class is {}, on which nothing that is allowed ends a sidecar: allow finish, or delete the pod",
-            around.node
-        );
-        refused.push(Report { reason: Reason::NoRung, note });
+        refused.push(no_rung(pod, around));
     }
     let reason = refused[0].reason;
+    let again = again.or(around.facts.class_until);
     Decision { reports: one_per_reason(refused), again, ..Decision::quiet(reason) }
+}
+
+fn no_rung(pod: &Pod, around: &Circumstances<'_>) -> Report {
+    let (class, node, policy) = (around.node, &pod.node, &pod.restart_policy);
+    let note = format!(
+        "node {node} is {class}, where nothing that is allowed ends the sidecars of a pod with restartPolicy {policy:?}: allow finish, delete the pod, or, \
+         if the node does restart containers whose image changes, say so with its label {OVERRIDE} (see swaplet nodes)"
+    );
+    Report { reason: Reason::NoRung, note }
 }
 
 /// What is true of several containers is told in one report.

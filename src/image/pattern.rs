@@ -115,7 +115,7 @@ fn without_invented_tag(name: &str, has_digest: bool, form: String) -> String {
 }
 
 /// Classic two-pointer matching: linear in practice and never recursive, so no input can make it slow or deep.
-fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches_glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {

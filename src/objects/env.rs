@@ -1,4 +1,4 @@
-//! The three environment variables by which OpenKruise marks a sidecar.
+//! The three environment variables by which OpenKruise marks a sidecar, and the one of Alibaba ECI.
 //!
 //! The rules are OpenKruise's (`pkg/controller/sidecarterminator/utils.go`): only a literal `value` counts, `true` in any
 //! case turns a flag on, any non-empty image marks, and one matching entry of several is enough.
@@ -14,6 +14,11 @@ pub const WITH_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 /// Asks that the exit code of a marked sidecar does not count for the pod.
 pub const IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 
+/// Says [`ECI_SIDECAR`] of a container that Alibaba ECI is to end by itself when the others are done (ECI, "Declare container types").
+pub const ECI_CONTAINER_TYPE: &str = "ECI_CONTAINER_TYPE";
+/// The value of [`ECI_CONTAINER_TYPE`] that counts.
+pub const ECI_SIDECAR: &str = "sidecar";
+
 /// What the environment of a container says about its role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
@@ -23,6 +28,8 @@ pub struct Mark {
     pub with_image: Option<Box<str>>,
     /// [`IGNORE_EXIT_CODE`] is on (it has a meaning only beside [`WHEN_JOB_EXIT`]).
     pub ignore_exit_code: bool,
+    /// [`ECI_CONTAINER_TYPE`] is [`ECI_SIDECAR`]: on ECI, and nowhere else, the platform ends the container.
+    pub eci_sidecar: bool,
     /// What is wrong with one of the variables, if anything.
     pub problem: Option<MarkProblem>,
 }
@@ -86,6 +93,7 @@ enum EnvName {
     WhenJobExit,
     WithImage,
     IgnoreExitCode,
+    EciContainerType,
 }
 
 impl EnvName {
@@ -94,11 +102,12 @@ impl EnvName {
             Self::WhenJobExit => WHEN_JOB_EXIT,
             Self::WithImage => WITH_IMAGE,
             Self::IgnoreExitCode => IGNORE_EXIT_CODE,
+            Self::EciContainerType => ECI_CONTAINER_TYPE,
         }
     }
 
     fn read(text: &str) -> Option<Self> {
-        [Self::WhenJobExit, Self::WithImage, Self::IgnoreExitCode].into_iter().find(|name| name.text() == text)
+        [Self::WhenJobExit, Self::WithImage, Self::IgnoreExitCode, Self::EciContainerType].into_iter().find(|name| name.text() == text)
     }
 }
 
@@ -111,7 +120,8 @@ impl Mark {
 
     fn add(&mut self, entry: &Entry<'_>) {
         let Some(name) = EnvName::read(entry.name) else { return };
-        if entry.is_reference && entry.value.is_empty() {
+        // What ECI does not read as a sidecar is no mistake that we could name.
+        if entry.is_reference && entry.value.is_empty() && name != EnvName::EciContainerType {
             self.problem.get_or_insert(MarkProblem::FromReference { variable: name.text() });
             return;
         }
@@ -119,6 +129,7 @@ impl Mark {
             EnvName::WhenJobExit => self.when_job_exit |= self.flag(name, entry),
             EnvName::IgnoreExitCode => self.ignore_exit_code |= self.flag(name, entry),
             EnvName::WithImage => self.image(entry.value),
+            EnvName::EciContainerType => self.eci_sidecar |= entry.value == ECI_SIDECAR,
         }
     }
 
@@ -179,6 +190,17 @@ mod tests {
         let mark = mark(serde_json::json!([{"name": WITH_IMAGE, "value": ""}]));
         assert_eq!(mark.with_image, None);
         assert_eq!(mark.problem, Some(MarkProblem::EmptyImage));
+    }
+
+    #[test]
+    fn the_mark_of_eci_is_read_and_is_none_of_ours() {
+        for (entry, read) in [
+            (serde_json::json!({"name": ECI_CONTAINER_TYPE, "value": "sidecar"}), true),
+            (serde_json::json!({"name": ECI_CONTAINER_TYPE, "value": "main"}), false),
+            (serde_json::json!({"name": ECI_CONTAINER_TYPE, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}), false),
+        ] {
+            assert_eq!(mark(serde_json::json!([entry])), Mark { eci_sidecar: read, ..Mark::default() });
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod container_wire;
 pub mod daemon_pod;
 pub mod env;
 pub mod lenient;
+pub mod node;
 pub mod pod;
 pub mod pod_template;
 pub mod recreate_request;

@@ -3,6 +3,10 @@
 use super::env::Mark;
 use crate::decide::command::ContainerFacts;
 
+/// The `status.reason` that the virtual-kubelet library writes when its provider has failed to create or update the pod, with phase
+/// Failed under `Never` and Pending elsewhere (`node/pod.go`, handleProviderError).
+pub const PROVIDER_FAILED: &str = "ProviderFailed";
+
 /// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
@@ -22,6 +26,11 @@ pub struct Pod {
     pub node: Box<str>,
     /// `status.phase`
     pub phase: Phase,
+    /// `status.reason`; a virtual-kubelet writes [`PROVIDER_FAILED`].
+    pub reason: Box<str>,
+    /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself. No field of the pod: it is
+    /// set from what the node is recognised as.
+    pub platform_ends_eci_sidecars: bool,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.
     pub containers: Vec<Container>,
     /// The first field that had a type which Kubernetes does not allow for it.

@@ -80,6 +80,7 @@ impl From<ContainerSpecWire> for ContainerWire {
 #[serde(rename_all = "camelCase", default)]
 struct StatusWire {
     phase: Text,
+    reason: Text,
     container_statuses: Objects<ContainerStatusWire>,
 }
 
@@ -188,6 +189,8 @@ impl PodWire {
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
             node,
             phase: Phase::read(status.phase.value.as_deref()),
+            reason: status.reason.value.unwrap_or_default(),
+            platform_ends_eci_sidecars: false,
             containers: containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect(),
             malformed,
         })

@@ -65,7 +65,7 @@ fn what_openkruise_silently_leaves_alone_is_taken() {
     let both = sidecar_with_image("log", LISTED).env(WHEN_JOB_EXIT, "true").running();
     let virtual_node = || {
         let mut life = beside(Coexist::Auto, Terminator::On);
-        (life.node, life.openkruise.daemon, life.openkruise.labelled_virtual) = (NodeClass::VirtualUpdates, Daemon::None, true);
+        (life.node, life.openkruise.daemon, life.facts.labelled_virtual) = (NodeClass::VirtualUpdates, Daemon::None, true);
         life
     };
     let ordinary = || beside(Coexist::Auto, Terminator::On);

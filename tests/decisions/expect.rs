@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet::decide::circumstances::Circumstances;
+use swaplet::decide::circumstances::{Circumstances, NodeFacts};
 use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
@@ -43,6 +43,7 @@ pub struct Life {
     pub ladder: Ladder,
     pub node: NodeClass,
     pub openkruise: Neighbour,
+    pub facts: NodeFacts,
     pub now: Duration,
 }
 
@@ -53,7 +54,6 @@ pub struct Neighbour {
     pub coexist: Coexist,
     pub terminator: Terminator,
     pub daemon: Daemon,
-    pub labelled_virtual: bool,
     pub request: Option<RecreateRequest>,
     pub past_exits: PastExits,
 }
@@ -70,6 +70,7 @@ impl Life {
             ladder: Ladder::default(),
             node: NodeClass::Kubelet,
             openkruise: Neighbour::default(),
+            facts: NodeFacts::default(),
             now: Duration::ZERO,
         }
     }
@@ -79,6 +80,20 @@ impl Life {
         self
     }
 
+    /// What a decision about the pod depends on besides.
+    pub fn around(&self) -> Circumstances<'_> {
+        let Neighbour { unseen, coexist, terminator, daemon, request, past_exits } = &self.openkruise;
+        let openkruise = OpenKruise {
+            seen: !unseen,
+            coexist: *coexist,
+            terminator: *terminator,
+            daemon: *daemon,
+            request: request.as_ref(),
+            past_exits,
+        };
+        Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, facts: self.facts, openkruise, now: self.now }
+    }
+
     /// Looks at a pod, and remembers a report as made.
     pub fn sees(&mut self, pod: &PodBuilder) -> Decision {
         self.sees_pod(&pod.read())
@@ -86,19 +101,8 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
-        let Neighbour { unseen, coexist, terminator, daemon, labelled_virtual, request, past_exits } = &self.openkruise;
-        self.memory.observe_request(request.as_ref(), self.now);
-        let openkruise = OpenKruise {
-            seen: !unseen,
-            coexist: *coexist,
-            terminator: *terminator,
-            daemon: *daemon,
-            labelled_virtual: *labelled_virtual,
-            request: request.as_ref(),
-            past_exits,
-        };
-        let around = Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, openkruise, now: self.now };
-        let decision = decide(pod, &self.memory, &around);
+        self.memory.observe_request(self.openkruise.request.as_ref(), self.now);
+        let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);
         }

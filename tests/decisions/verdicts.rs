@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::decide::circumstances::Circumstances;
 use swaplet::decide::command::Obstacle;
 use swaplet::decide::derived_images::{DerivedImages, Trouble};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::explain::explain;
-use swaplet::decide::openkruise::OpenKruise;
 use swaplet::decide::reason::Reason;
 use swaplet::image::build::derived_paths;
 
@@ -106,10 +104,8 @@ fn nothing_is_told_while_a_main_runs() {
 #[test]
 fn an_explanation_says_what_was_looked_at() {
     let life = Life::new();
-    let around =
-        Circumstances { exit_images: &life.rules, ladder: &life.ladder, node: life.node, openkruise: OpenKruise::default(), now: life.now };
     let pod = ready("Never", calls(sidecar("own"), OWN)).with(sidecar("other").running()).read();
-    let findings = explain(&pod, &life.memory, &around).findings;
+    let findings = explain(&pod, &life.memory, &life.around()).findings;
     let seen = |subject: &str| findings.iter().find(|finding| finding.subject == subject).map(|finding| &*finding.seen);
     assert_eq!(seen("exit image for own"), Some("NeedsImage"));
     assert_eq!(seen("exit image for other"), Some(format!("{EXIT} would end it").as_str()));

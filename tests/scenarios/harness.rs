@@ -14,6 +14,7 @@ use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
+use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
@@ -77,17 +78,31 @@ impl World {
 
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
-        let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
-        self.start_controller_under(Rules { exit_images, ladder: Ladder::default(), coexist: Coexist::Own }, user_agent, concurrency)
+        self.start_controller_under(rules(), user_agent, concurrency)
+    }
+
+    /// Starts one that keeps what it learns of nodes in this namespace.
+    pub fn start_controller_keeping(&self, state_namespace: &str) -> Life {
+        self.start(rules(), SWAPLET, CONCURRENCY, Some(state_namespace.to_owned()))
     }
 
     /// Starts a controller under other rules.
     pub fn start_controller_under(&self, rules: Rules, user_agent: &'static str, concurrency: usize) -> Life {
+        self.start(rules, user_agent, concurrency, None)
+    }
+
+    fn start(&self, rules: Rules, user_agent: &'static str, concurrency: usize, state_namespace: Option<String>) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let settings =
-            Settings { namespace: None, rules, concurrency, write_deadline: Duration::from_secs(10), instance: user_agent.to_owned() };
+        let settings = Settings {
+            namespace: None,
+            rules,
+            concurrency,
+            write_deadline: Duration::from_secs(10),
+            instance: user_agent.to_owned(),
+            state_namespace,
+        };
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
         Life { line, metrics, task }
@@ -114,7 +129,7 @@ impl World {
 
     /// A rule for the next watch of a controller, or for the one that runs.
     pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
-        self.fault(effect, |rule| rule.verb(Verb::Watch).times(1))
+        self.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods").times(1))
     }
 
     pub fn end_fault(&self, rule: RuleId) {
@@ -136,8 +151,27 @@ impl World {
         self.request(Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
     }
 
-    /// Creates a pod whose containers have not been reported.
+    /// Creates a node, or gives it other labels.
+    pub async fn label_node(&self, name: &str, labels: &Value) {
+        let metadata = json!({"name": name, "labels": labels});
+        if self.server.peek("nodes", "", name).is_none() {
+            self.request(Method::POST, "/api/v1/nodes", "application/json", &json!({"metadata": metadata})).await;
+        } else {
+            let path = format!("/api/v1/nodes/{name}");
+            self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"metadata": metadata})).await;
+        }
+    }
+
+    /// Creates a pod whose containers have not been reported, and an ordinary node for it if there is none of that name.
     pub async fn create(&self, pod: &Value) {
+        if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| self.server.peek("nodes", "", node).is_none()) {
+            self.label_node(node, &json!({})).await;
+        }
+        self.create_on_no_node(pod).await;
+    }
+
+    /// As [`create`](Self::create), without the node.
+    pub async fn create_on_no_node(&self, pod: &Value) {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap();
         self.request(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), "application/json", pod).await;
     }
@@ -145,6 +179,12 @@ impl World {
     /// A merge patch of a pod of the namespace `default`, by its user.
     pub async fn edit(&self, name: &str, patch: &Value) {
         self.request(Method::PATCH, &path(name), "application/merge-patch+json", patch).await;
+    }
+
+    /// Somebody else keeps a verdict on a node.
+    pub async fn keep_verdict(&self, namespace: &str, node: &str, kept: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/swaplet-node-verdicts");
+        self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"data": {node: kept}})).await;
     }
 
     /// The user gives the sidecar of a pod another image.
@@ -206,9 +246,9 @@ impl World {
         self.server.recorded().into_iter().filter(|request| request.user_agent.starts_with(SWAPLET)).collect()
     }
 
-    /// How many requests of controllers had this verb.
+    /// How many requests of controllers had this verb, but for those about nodes.
     pub fn count(&self, verb: Verb) -> usize {
-        self.requests().iter().filter(|request| request.verb == verb).count()
+        self.requests().iter().filter(|request| request.verb == verb && request.resource != "nodes").count()
     }
 
     /// How many patches of a pod arrived from controllers, refused ones included.
@@ -242,16 +282,27 @@ impl World {
     }
 }
 
+/// A default exit image, and nothing that is allowed or preferred besides.
+fn rules() -> Rules {
+    Rules {
+        exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+        ladder: Ladder::default(),
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    }
+}
+
 /// The path of a pod of the namespace `default`.
 pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods are listed, watched and patched, Events are created; nothing else is ever asked for.
+/// Pods and nodes are listed and watched, pods are patched, Events are created, and what is known of nodes is kept in one ConfigMap; nothing else is ever asked for.
 pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
+        (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
 }

@@ -53,8 +53,9 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// Whether it is a watch of pods.
     pub fn is_watch(&self) -> bool {
-        self.uri.contains("watch=true")
+        self.uri.contains("/pods?") && self.uri.contains("watch=true")
     }
 }
 

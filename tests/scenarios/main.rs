@@ -12,6 +12,7 @@ mod harness;
 mod line;
 mod lives;
 mod node;
+mod node_classes;
 mod nodes;
 mod objects;
 mod openkruise;

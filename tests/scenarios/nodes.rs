@@ -143,7 +143,7 @@ async fn t20_a_provider_that_makes_the_pod_pending_gets_one_patch_and_a_warning(
     world.set_status("p", json!({"phase": "Pending", "reason": "ProviderFailed", "message": "update is not supported"})).await;
     world.wait(120).await;
     assert_eq!(world.patches("p"), 1);
-    assert_eq!(world.events("p"), ["SidecarSwapped", "SwapWithoutEffect"]);
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SwapRejected"]);
     world.is_quiet().await;
 }
 
@@ -160,19 +160,6 @@ async fn t21_a_provider_that_ignores_the_update_gets_one_patch_and_a_warning() {
     assert_eq!(world.events("p"), ["SidecarSwapped", "SwapWithoutEffect"]);
     world.is_quiet().await;
     assert_eq!(world.events("p").len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn t24_nodes_are_never_asked_for() {
-    // There is no node of any name in this world; `is_quiet` refuses requests for anything but pods and Events.
-    let (world, _life) = World::with_pod("OnFailure").await;
-    assert!(world.server.peek_all("nodes").is_empty());
-    world.start_kubelet(Kubelet::default());
-    world.ends("p", "main", 0).await;
-    world.wait(5).await;
-    assert_eq!(world.phase("p"), "Succeeded");
-    assert!(world.requests().iter().all(|request| request.resource != "nodes"));
-    world.is_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

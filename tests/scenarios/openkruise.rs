@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use swaplet::controller::index::Rules;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
+use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::testbed::apiserver::{Effect, Recorded, Verb};
 use tokio::time::{Instant, sleep};
@@ -21,19 +22,29 @@ const MERGE: &str = "application/merge-patch+json";
 
 /// No exit image: nothing can be swapped, and the daemon is the last way.
 fn last() -> Rules {
-    Rules { exit_images: ExitImages::default(), ladder: Ladder { recreate: true, ..Ladder::default() }, coexist: Coexist::Own }
+    Rules {
+        exit_images: ExitImages::default(),
+        ladder: Ladder { recreate: true, ..Ladder::default() },
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    }
 }
 
 /// The daemon is asked first, and then images are swapped.
 fn first() -> Rules {
     let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
-    Rules { exit_images, ladder: Ladder { recreate: true, prefer: Some(Rung::Recreate), ..Ladder::default() }, coexist: Coexist::Own }
+    Rules {
+        exit_images,
+        ladder: Ladder { recreate: true, prefer: Some(Rung::Recreate), ..Ladder::default() },
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    }
 }
 
 /// Both controllers are there, and nothing is preferred.
 fn both() -> Rules {
     let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
-    Rules { exit_images, ladder: Ladder { recreate: true, ..Ladder::default() }, coexist: Coexist::Auto }
+    Rules { exit_images, ladder: Ladder { recreate: true, ..Ladder::default() }, node_table: NodeTable::built_in(), coexist: Coexist::Auto }
 }
 
 impl World {

@@ -104,7 +104,7 @@ async fn t12_the_version_has_expired_when_the_watch_begins() {
 async fn t12_every_watch_expires_at_once_for_a_while() {
     for effect in [Effect::ExpireWatch(0), Effect::reply(410).into()] {
         let (world, life) = World::with_pod("OnFailure").await;
-        let expired = world.fault(effect, |rule| rule.verb(Verb::Watch));
+        let expired = world.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods"));
         world.wait(120).await;
         let lists = world.count(Verb::List);
         assert!(lists <= 20, "{lists} lists in two minutes");
@@ -121,7 +121,7 @@ async fn t12_every_watch_expires_at_once_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn t12_a_thousand_watches_that_end_at_once() {
     let (world, life) = World::with_pod("OnFailure").await;
-    world.fault(Effect::CloseWatch(0), |rule| rule.verb(Verb::Watch).times(1000));
+    world.fault(Effect::CloseWatch(0), |rule| rule.verb(Verb::Watch).resource("pods").times(1000));
     while life.line.watches().len() < 1000 {
         world.wait(60).await;
     }
@@ -155,8 +155,8 @@ async fn t13_lists_and_watches_without_an_answer_are_given_up() {
     let world = World::new();
     world.run_pod(&pod("p", "OnFailure")).await;
     world.ends("p", "main", 0).await;
-    world.fault(Effect::Hang, |rule| rule.verb(Verb::List).times(1));
-    world.fault(Effect::Hang, |rule| rule.verb(Verb::Watch).times(1));
+    world.fault(Effect::Hang, |rule| rule.verb(Verb::List).resource("pods").times(1));
+    world.fault(Effect::Hang, |rule| rule.verb(Verb::Watch).resource("pods").times(1));
     let _life = world.start_controller();
     world.wait(70).await;
     all_is_well(&world, 2).await;
@@ -166,7 +166,7 @@ async fn t13_lists_and_watches_without_an_answer_are_given_up() {
 async fn t14_a_version_that_the_server_keeps_refusing_is_given_up_for_a_list() {
     let (world, _life) = World::with_pod("OnFailure").await;
     world.next_watch_fault(Effect::CloseWatch(0));
-    let restored = world.fault(Effect::reply(504).message("Too large resource version"), |rule| rule.verb(Verb::Watch));
+    let restored = world.fault(Effect::reply(504).message("Too large resource version"), |rule| rule.verb(Verb::Watch).resource("pods"));
     world.ends("p", "main", 0).await;
     world.wait(60).await;
     assert_eq!((world.image("p").as_str(), world.patches("p")), (EXIT, 1));
@@ -199,7 +199,7 @@ async fn k11_a_list_that_goes_back_in_time_causes_no_second_swap() {
     world.ends("p", "main", 0).await;
     let before = world.server.revision();
     world.wait(1).await;
-    world.fault(Effect::ReplayList(before), |rule| rule.verb(Verb::List).times(1));
+    world.fault(Effect::ReplayList(before), |rule| rule.verb(Verb::List).resource("pods").times(1));
     world.next_watch_fault(Effect::ExpireWatch(0));
     world.wait(60).await;
     assert_eq!((world.image("p").as_str(), world.image_changes("p")), (EXIT, 1));

@@ -1,43 +1,16 @@
-//! The report as a table like kubectl's, as JSON or as YAML.
-
-use std::fmt::Write;
+//! The rows of the report, and the report for programs.
 
 use serde_json::{Value, json};
 
+use super::super::table::{Output, dash, render as print};
+use super::Report;
 use super::rows::Row;
-use super::{Output, Report};
-
-/// Between columns, as in kubectl.
-const GAP: usize = 3;
 
 pub(super) fn render(report: &Report, output: Output) -> anyhow::Result<String> {
-    Ok(match output {
-        Output::Table | Output::Wide if report.rows.is_empty() => String::new(),
-        Output::Table => table(&report.rows, false),
-        Output::Wide => table(&report.rows, true),
-        Output::Json => format!("{:#}\n", value(report)),
-        Output::Yaml => serde_saphyr::to_string(&value(report))?,
-    })
-}
-
-fn table(rows: &[Row], wide: bool) -> String {
-    let namespaces = rows.iter().any(|row| row.namespace.is_some());
+    let (namespaces, wide) = (report.rows.iter().any(|row| row.namespace.is_some()), output == Output::Wide);
     let mut lines = vec![header(namespaces, wide)];
-    lines.extend(rows.iter().map(|row| cells(row, namespaces, wide)));
-    let columns = lines[0].len();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default() + GAP;
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for line in &lines {
-        let mut row = String::new();
-        for (cell, width) in line.iter().zip(&widths) {
-            // Writing to a string cannot fail.
-            let _ = write!(row, "{cell:width$}");
-        }
-        text.push_str(row.trim_end());
-        text.push('\n');
-    }
-    text
+    lines.extend(report.rows.iter().map(|row| cells(row, namespaces, wide)));
+    print(output, &lines, &value(report))
 }
 
 fn header(namespaces: bool, wide: bool) -> Vec<String> {
@@ -51,16 +24,14 @@ fn header(namespaces: bool, wide: bool) -> Vec<String> {
 }
 
 fn cells(row: &Row, namespaces: bool, wide: bool) -> Vec<String> {
-    let dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-    let mut cells = if namespaces { vec![dash(row.namespace.as_deref().unwrap_or_default().to_owned())] } else { Vec::new() };
+    let mut cells = if namespaces { vec![dash(row.namespace.as_deref().unwrap_or_default())] } else { Vec::new() };
     cells.extend([format!("{}/{}", row.kind, row.name), row.container.to_string(), row.verdict().to_owned()]);
     cells.push(dash(row.executes().unwrap_or_default()));
     if wide {
         cells.extend([dash(row.file.clone().unwrap_or_default()), dash(row.notes.join("; "))]);
     }
     cells.push(dash(row.to_do()));
-    // What a manifest says must not be able to draw on the terminal.
-    cells.into_iter().map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect()).collect()
+    cells
 }
 
 fn value(report: &Report) -> Value {

@@ -24,6 +24,7 @@ use crate::controller::serve::Health;
 use crate::controller::watch::{Event, watch};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
+use crate::decide::node_table::NodeTable;
 use crate::decide::openkruise::Coexist;
 use crate::image::reference::ImageReference;
 use crate::testbed::apiserver::Verb;
@@ -112,10 +113,16 @@ async fn controller(client: Client) {
     let Ok(exit_image) = ImageReference::parse(EXIT_IMAGE) else { return };
     let settings = Settings {
         namespace: None,
-        rules: Rules { exit_images: ExitImages::new(Some(exit_image), Vec::new()), ladder: Ladder::default(), coexist: Coexist::Own },
+        rules: Rules {
+            exit_images: ExitImages::new(Some(exit_image), Vec::new()),
+            ladder: Ladder::default(),
+            node_table: NodeTable::built_in(),
+            coexist: Coexist::Own,
+        },
         concurrency: 16,
         write_deadline: Duration::from_secs(10),
         instance: CONTROLLER.to_owned(),
+        state_namespace: None,
     };
     let metrics = Metrics::register(&mut Registry::default());
     let _ = run(client, settings, metrics, Health::default(), std::future::pending()).await;

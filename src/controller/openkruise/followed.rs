@@ -43,7 +43,7 @@ impl<K> Followed<K> {
     }
 
     fn take(&mut self, event: Event<K>) -> Next {
-        self.settled |= matches!(event, Event::ListEnd | Event::Trouble(_));
+        self.settled |= matches!(event, Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_));
         Next::News(match event {
             Event::ListStart => {
                 self.listed.clear();
@@ -60,7 +60,7 @@ impl<K> Followed<K> {
                 let gone = (self.read)(object).map(|(key, _)| key).filter(|key| self.known.remove(key));
                 gone.into_iter().map(self.gone).collect()
             }
-            Event::Trouble(trouble) => return Next::Trouble(trouble),
+            Event::Trouble(trouble) | Event::Forbidden(trouble) => return Next::Trouble(trouble),
         })
     }
 

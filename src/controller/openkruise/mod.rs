@@ -80,13 +80,12 @@ impl Known {
 
     /// What decisions about a pod have to know.
     #[must_use]
-    pub fn around(&self, pod: &Pod, class: NodeClass) -> OpenKruise<'_> {
+    pub fn around(&self, pod: &Pod) -> OpenKruise<'_> {
         OpenKruise {
             seen: self.seen,
             coexist: self.coexist,
             terminator: self.terminator,
             daemon: self.daemons.on(&pod.node),
-            labelled_virtual: !class.is_kubelet(),
             request: self.requests.get(&pod.uid),
             past_exits: &self.past_exits,
         }

@@ -1,0 +1,311 @@
+//! `swaplet nodes`: what each node is taken for, why, and what has been proved there.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::client::ClusterArgs;
+use super::print;
+use super::rules::NodeTableArgs;
+use super::table::{Output, dash, render};
+use crate::controller::clock::time_of_day;
+use crate::controller::verdict_store::{AllKept, CONFIG_MAP, Kept, read};
+use crate::decide::budget::Rate;
+use crate::decide::node_class::{NodeClass, Recognised};
+use crate::decide::node_table::{BUILT_IN, NodeTable};
+use crate::decide::node_verdicts::Proved;
+use crate::objects::node::{Node, NodeWire};
+
+/// Something could not be read.
+const UNREADABLE: u8 = 2;
+/// Objects per answer of the API server, as in kubectl.
+const PAGE: u32 = 500;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Every node of the cluster; two of them
+  swaplet nodes
+  swaplet nodes virtual-node-aci-linux ip-10-0-0-1.ec2.internal
+
+  # All that is known, for people and for programs
+  swaplet nodes -o wide
+  swaplet nodes -o json | jq '.nodes[] | select(.class == \"Unknown\")'
+
+  # The table by which nodes are recognised; rows of your own in the same form come before it
+  swaplet nodes --print-rows
+  swaplet nodes --node-classes my-nodes.yaml
+  swaplet run --node-classes my-nodes.yaml ...
+
+  # One node is easier told by itself
+  kubectl label node my-node swaplet.io/node-class=VirtualInert
+
+Classes, and how sidecars are ended there:
+  Kubelet          restarts exactly the container whose image changes: their images are swapped
+  Daemon           the same, and OpenKruise's daemon runs beside it
+  VirtualUpdates   a virtual node whose provider replaces the container: swapped; under restartPolicy Never only if that
+                   is allowed, because the provider may judge the pod while no container runs
+  VirtualInert     a virtual node whose provider ignores the change: the pod is finished instead
+  VirtualRejects   a virtual node whose provider fails on the change, which would fail the pod: finished instead
+  Unknown          a virtual node nobody knows: the first pod with restartPolicy OnFailure finds out, one at a time; pods
+                   with restartPolicy Never are finished
+
+What a pod has proved on a node outranks all else until it expires: after a day, or, where it contradicts what the node is known
+for, after ten minutes (doubled each time). A provider that has failed a pod gets no swap until then. `swaplet run` keeps the proofs
+in the ConfigMap swaplet-node-verdicts of its --state-namespace; they are forgotten when a node is told another class.";
+
+/// Say how each node treats a changed image, and why
+///
+/// A node's class decides how sidecars are ended there. It is told by the label or annotation swaplet.io/node-class of the node, or by
+/// the first row of a table that matches its labels, taints, annotations and name; a node that no row matches has a kubelet.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct NodesArgs {
+    /// Only these nodes [default: all]
+    #[arg(value_name = "NODE")]
+    names: Vec<String>,
+    /// Print the rows that come with swaplet, and nothing else
+    #[arg(long)]
+    print_rows: bool,
+    #[command(flatten)]
+    table: NodeTableArgs,
+    /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    state_namespace: Option<String>,
+    /// How to print: a table, a table with all that is known, or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl NodesArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.print_rows {
+            print(BUILT_IN)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let table = self.table.table()?;
+        let client = self.cluster.client().await?;
+        let nodes = list(&client).await.context("cannot list nodes")?;
+        let mut problems = missing(&self.names, &nodes);
+        let kept = match kept(&client, self.state_namespace.as_deref()).await {
+            Ok(kept) => kept,
+            Err(error) => {
+                problems.push(format!("what was proved on nodes is not shown: {error:#}"));
+                AllKept::new()
+            }
+        };
+        let wanted = |node: &Node| self.names.is_empty() || self.names.iter().any(|name| **name == *node.name);
+        let now = time_of_day();
+        let mut rows: Vec<Row> = nodes.iter().filter(|node| wanted(node)).map(|node| Row::of(node, &table, &kept, now)).collect();
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        problems.extend(rows.iter().filter_map(Row::problem));
+        for problem in &problems {
+            eprintln!("error: {problem}");
+        }
+        print(&show(&rows, self.output, now)?)?;
+        Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(UNREADABLE) })
+    }
+}
+
+/// Page by page: only what counts of each node is kept.
+async fn list(client: &Client) -> anyhow::Result<Vec<Node>> {
+    let api: Api<NodeWire> = Api::all(client.clone());
+    let mut parameters = ListParams::default().limit(PAGE);
+    let mut nodes = Vec::new();
+    loop {
+        let page = api.list(&parameters).await?;
+        nodes.extend(page.items.into_iter().filter_map(NodeWire::read));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters.continue_token = Some(token),
+            None => return Ok(nodes),
+        }
+    }
+}
+
+fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {
+    let known: BTreeSet<&str> = nodes.iter().map(|node| &*node.name).collect();
+    names.iter().filter(|name| !known.contains(name.as_str())).map(|name| format!("there is no node {name}")).collect()
+}
+
+async fn kept(client: &Client, namespace: Option<&str>) -> anyhow::Result<AllKept> {
+    let maps: Api<ConfigMap> = namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace));
+    let named = ListParams::default().fields(&format!("metadata.name={CONFIG_MAP}"));
+    let found = maps.list(&named).await.context("cannot list ConfigMaps; name the namespace of the controller with --state-namespace")?;
+    Ok(found.items.iter().flat_map(read).collect())
+}
+
+/// What is said about one node.
+struct Row {
+    name: Box<str>,
+    class: NodeClass,
+    recognised: Recognised,
+    proved: Option<Kept>,
+}
+
+impl Row {
+    fn of(node: &Node, table: &NodeTable, kept: &AllKept, now: Timestamp) -> Self {
+        let recognised = Recognised::of(node, table);
+        let counts = |kept: &&Kept| kept.uid == node.uid && kept.until > now;
+        let proved = kept.get(&*node.name).filter(counts).cloned();
+        let outranks = proved.as_ref().and_then(|kept| Proved::from_word(&kept.proved));
+        let class = outranks.map_or(recognised.class, |proved| proved.class(recognised.class));
+        Self { name: node.name.clone(), class, recognised, proved }
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.recognised.problem.as_ref().map(|problem| format!("node {}: {problem}", self.name))
+    }
+
+    fn provider(&self) -> &str {
+        self.recognised.provider().unwrap_or_default()
+    }
+
+    fn updates_per_second(&self) -> Option<f64> {
+        self.recognised.row.as_ref().and_then(|row| row.budget).map(Rate::per_second)
+    }
+
+    /// What was proved outranks what the node is taken for, so it is named first.
+    fn why(&self) -> String {
+        match &self.proved {
+            Some(kept) => format!("proved: {}; {}", kept.proved, self.recognised.why),
+            None => self.recognised.why.to_string(),
+        }
+    }
+
+    fn cells(&self, wide: bool, now: Timestamp) -> Vec<String> {
+        let proved = self.proved.as_ref().map(|kept| format!("{} {} ago", kept.proved, age(kept.proved_at, now)));
+        let mut cells =
+            vec![self.name.to_string(), self.class.to_string(), dash(self.provider()), dash(proved.unwrap_or_default()), self.why()];
+        if wide {
+            let kept = self.proved.as_ref();
+            cells.push(dash(kept.map(|kept| kept.pod.to_string()).unwrap_or_default()));
+            cells.push(dash(kept.map(|kept| age(now, kept.until)).unwrap_or_default()));
+            cells.push(dash(self.updates_per_second().map(|rate| rate.to_string()).unwrap_or_default()));
+            cells.extend(
+                self.recognised
+                    .row
+                    .as_ref()
+                    .map_or_else(|| vec![dash(""), dash("")], |row| vec![dash(&*row.confidence), dash(&*row.source)]),
+            );
+        }
+        cells
+    }
+
+    fn entry(&self) -> Value {
+        let row = self.recognised.row.as_ref();
+        json!({
+            "name": self.name,
+            "class": self.class.to_string(),
+            "takenFor": self.recognised.class.to_string(),
+            "why": self.recognised.why.to_string(),
+            "problem": self.recognised.problem,
+            "row": row.map(|row| &row.name),
+            "provider": row.map(|row| &row.provider),
+            "confidence": row.map(|row| &row.confidence),
+            "source": row.map(|row| &row.source),
+            "updatesPerSecond": self.updates_per_second(),
+            "endsEciSidecars": self.recognised.ends_eci_sidecars(),
+            "proved": self.proved,
+        })
+    }
+}
+
+fn show(rows: &[Row], output: Output, now: Timestamp) -> anyhow::Result<String> {
+    let wide = output == Output::Wide;
+    let mut header = vec!["NAME", "CLASS", "PROVIDER", "PROVED", "WHY"];
+    if wide {
+        header.extend(["BY POD", "FOR", "UPDATES/S", "CONFIDENCE", "SOURCE"]);
+    }
+    let mut lines = vec![header.into_iter().map(str::to_owned).collect()];
+    lines.extend(rows.iter().map(|row| row.cells(wide, now)));
+    render(output, &lines, &json!({"nodes": rows.iter().map(Row::entry).collect::<Vec<_>>()}))
+}
+
+/// From one time to another, in the largest unit that makes two of it, as kubectl counts ages.
+fn age(from: Timestamp, to: Timestamp) -> String {
+    let seconds = from.duration_until(to).as_secs().max(0);
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
+    unit.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + seconds).unwrap()
+    }
+
+    fn rows() -> Vec<Row> {
+        let node = |name: &str, labels: Value| {
+            let node = json!({"metadata": {"name": name, "uid": "u", "labels": labels}});
+            serde_json::from_value::<NodeWire>(node).unwrap().read().unwrap()
+        };
+        let nodes = [
+            node("eci", json!({"k8s.aliyun.com/vnode": "true"})),
+            node("ip-10-0-0-1", json!({})),
+            node("odd", json!({"swaplet.io/node-class": "Inert"})),
+            node("said", json!({"swaplet.io/node-class": "VirtualInert"})),
+            node("vk", json!({"type": "virtual-kubelet"})),
+            node("vk-other-uid", json!({"type": "virtual-kubelet"})),
+        ];
+        let kept = |uid: &str, until| Kept {
+            uid: uid.into(),
+            proved: "Rejects".into(),
+            proved_at: at(-300),
+            until: at(until),
+            times: 0,
+            pod: "batch/report".into(),
+        };
+        let all = [("vk", kept("u", 86_100)), ("eci", kept("u", -1)), ("vk-other-uid", kept("other", 60))];
+        let all: AllKept = all.into_iter().map(|(node, kept)| (node.to_owned(), kept)).collect();
+        nodes.iter().map(|node| Row::of(node, &NodeTable::built_in(), &all, at(0))).collect()
+    }
+
+    #[test]
+    fn the_table_says_class_provider_proof_and_why() {
+        let text = show(&rows(), Output::Table, at(0)).unwrap();
+        let expected = [
+            "NAME           CLASS            PROVIDER                  PROVED           WHY",
+            "eci            VirtualUpdates   Alibaba ECI               -                row alibaba-eci: label k8s.aliyun.com/vnode=true",
+            "ip-10-0-0-1    Kubelet          -                         -                an ordinary node: no row of the table matches",
+            "odd            Kubelet          -                         -                an ordinary node: no row of the table matches",
+            "said           VirtualInert     -                         -                label swaplet.io/node-class",
+            "vk             VirtualRejects   unknown virtual-kubelet   Rejects 5m ago   proved: Rejects; row virtual-kubelet: label type=virtual-kubelet",
+            "vk-other-uid   Unknown          unknown virtual-kubelet   -                row virtual-kubelet: label type=virtual-kubelet",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
+        let problems: Vec<_> = rows().iter().filter_map(Row::problem).collect();
+        assert!(problems.len() == 1 && problems[0].starts_with("node odd: label swaplet.io/node-class is \"Inert\""), "{problems:?}");
+    }
+
+    #[test]
+    fn wide_and_json_say_all() {
+        let wide = show(&rows(), Output::Wide, at(0)).unwrap();
+        let eci = wide.lines().find(|line| line.starts_with("eci")).unwrap();
+        assert!(eci.contains("   4   ") && eci.contains("restartPolicy Never") && eci.contains("ECI limits"), "{eci}");
+        let vk = wide.lines().find(|line| line.starts_with("vk ")).unwrap();
+        assert!(vk.contains("batch/report   23h"), "{vk}");
+        let json: Value = serde_json::from_str(&show(&rows(), Output::Json, at(0)).unwrap()).unwrap();
+        assert_eq!(json["nodes"][4]["proved"]["proved"], "Rejects");
+        assert_eq!((&json["nodes"][4]["class"], &json["nodes"][4]["takenFor"]), (&json!("VirtualRejects"), &json!("Unknown")));
+        assert_eq!((&json["nodes"][0]["updatesPerSecond"], &json["nodes"][0]["endsEciSidecars"]), (&json!(4.0), &json!(true)));
+        assert_eq!(json["nodes"][1]["row"], Value::Null);
+    }
+
+    #[test]
+    fn ages_are_counted_as_kubectl_does() {
+        for (seconds, text) in [(-5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (200_000, "2d")] {
+            assert_eq!(age(at(0), at(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! How subcommands print what they have found: a table like kubectl's, JSON or YAML.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+/// Between columns, as in kubectl.
+const GAP: usize = 3;
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+}
+
+impl Output {
+    /// Whether it is for people.
+    pub(super) const fn is_table(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+}
+
+/// The first line is the header; a table of nothing else is empty. For programs the value counts.
+pub(super) fn render(output: Output, lines: &[Vec<String>], value: &Value) -> anyhow::Result<String> {
+    Ok(match output {
+        Output::Table | Output::Wide if lines.len() < 2 => String::new(),
+        Output::Table | Output::Wide => aligned(lines),
+        Output::Json => format!("{value:#}\n"),
+        Output::Yaml => serde_saphyr::to_string(value)?,
+    })
+}
+
+/// A cell is never empty, so that columns can be counted.
+pub(super) fn dash(text: impl Into<String>) -> String {
+    let text = text.into();
+    if text.is_empty() { "-".to_owned() } else { text }
+}
+
+fn aligned(lines: &[Vec<String>]) -> String {
+    let lines: Vec<Vec<String>> = lines.iter().map(|line| line.iter().map(|cell| printable(cell)).collect()).collect();
+    let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
+    let length = |line: &Vec<String>, column: usize| line.get(column).map_or(0, |cell| cell.chars().count());
+    let widths: Vec<usize> =
+        (0..columns).map(|column| GAP + lines.iter().map(|line| length(line, column)).max().unwrap_or_default()).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let mut row = String::new();
+        for (cell, width) in line.iter().zip(&widths) {
+            // Writing to a string cannot fail.
+            let _ = write!(row, "{cell:width$}");
+        }
+        text.push_str(row.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What a manifest or an object says must not be able to draw on the terminal.
+fn printable(cell: &str) -> String {
+    cell.chars().map(|sign| if sign.is_control() { '?' } else { sign }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_nothing_draws() {
+        let lines =
+            [vec!["NAME", "B"], vec!["long-name", "x"], vec!["\u{1b}[2J", "y"]].map(|line| line.into_iter().map(str::to_owned).collect());
+        assert_eq!(aligned(&lines), "NAME        B\nlong-name   x\n?[2J        y\n");
+        assert_eq!(render(Output::Wide, &lines[..1], &Value::Null).unwrap(), "");
+    }
+}

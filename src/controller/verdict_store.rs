@@ -1,0 +1,339 @@
+//! What was proved on nodes, kept for the next life of the process in a ConfigMap of our own: one entry per node. It is no pod's, so
+//! the one writer of pods has no part in it. Losing it costs one probe per node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, TestOperation};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::writer::FIELD_MANAGER;
+use crate::decide::node_verdicts::{MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS};
+
+/// The name of the ConfigMap.
+pub const CONFIG_MAP: &str = "swaplet-node-verdicts";
+/// The pause between two writes: whatever is proved meanwhile goes into one.
+const WRITE_EVERY: Duration = Duration::from_secs(30);
+/// What one request may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Tries to write while somebody else writes too.
+const TRIES: u32 = 3;
+
+/// A verdict as it is kept: one value of the ConfigMap, under the name of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kept {
+    /// The node's uid.
+    pub uid: Box<str>,
+    /// What was proved, as [`Proved::as_str`] says it.
+    pub proved: Box<str>,
+    /// When it was proved.
+    pub proved_at: Timestamp,
+    /// Until when it counts.
+    pub until: Timestamp,
+    /// See [`NodeVerdict::times`].
+    #[serde(default)]
+    pub times: u32,
+    /// The pod that proved it, as `namespace/name`.
+    #[serde(default)]
+    pub pod: Box<str>,
+}
+
+/// All of them, by the name of the node.
+pub type AllKept = BTreeMap<String, Kept>;
+
+impl Kept {
+    /// `now` and `today` are the same moment, as time since the start of the process and by the clock on the wall.
+    #[must_use]
+    pub fn of(verdict: &NodeVerdict, now: Duration, today: Timestamp) -> Self {
+        let until = shift(today, verdict.until, now);
+        Self {
+            uid: verdict.uid.clone(),
+            proved: verdict.proved.as_str().into(),
+            proved_at: shift(until, Duration::ZERO, verdict.lasts),
+            until,
+            times: verdict.times,
+            pod: verdict.pod.clone(),
+        }
+    }
+
+    /// The verdict, in the time of this process; `None` where it has long expired or makes no sense. It never counts longer than a
+    /// verdict can, whatever clocks and hands have made of it.
+    #[must_use]
+    pub fn restore(&self, now: Duration, today: Timestamp) -> Option<NodeVerdict> {
+        let seconds =
+            |from: Timestamp, to: Timestamp| Duration::from_secs(u64::try_from(from.duration_until(to).as_secs()).unwrap_or_default());
+        if seconds(self.until, today) >= VERDICT_LASTS {
+            return None;
+        }
+        Some(NodeVerdict {
+            uid: self.uid.clone(),
+            proved: Proved::from_word(&self.proved)?,
+            until: now + seconds(today, self.until).min(VERDICT_LASTS),
+            lasts: seconds(self.proved_at, self.until).min(VERDICT_LASTS),
+            times: self.times,
+            pod: self.pod.clone(),
+        })
+    }
+}
+
+/// `time + plus - minus`, to the second; a time that no calendar has stays what it was.
+fn shift(time: Timestamp, plus: Duration, minus: Duration) -> Timestamp {
+    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let shifted = time.as_second().saturating_add(seconds(plus)).saturating_sub(seconds(minus));
+    Timestamp::from_second(shifted).unwrap_or(time)
+}
+
+/// Everything in the form in which it is kept.
+#[must_use]
+pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> AllKept {
+    verdicts.all().map(|(node, verdict)| (node.to_owned(), Kept::of(verdict, now, today))).collect()
+}
+
+/// Reads the ConfigMap. An entry that cannot be read is as good as none: the node will prove it again.
+#[must_use]
+pub fn read(map: &ConfigMap) -> AllKept {
+    let entries = map.data.iter().flatten();
+    entries.filter_map(|(node, text)| Some((node.clone(), serde_json::from_str(text).ok()?))).collect()
+}
+
+/// Keeps verdicts, in the background.
+pub struct VerdictStore {
+    latest: watch::Sender<AllKept>,
+    stop: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl VerdictStore {
+    /// Starts keeping verdicts in this namespace, and gives what an earlier life has left there.
+    pub async fn start(client: Client, namespace: &str) -> (Self, AllKept) {
+        let mut keeper = Keeper { maps: Api::namespaced(client, namespace), namespace: namespace.to_owned(), version: None, silent: false };
+        let kept = match keeper.load().await {
+            Ok(kept) => kept,
+            Err(error) => {
+                keeper.warn(&error);
+                AllKept::new()
+            }
+        };
+        let (latest, changes) = watch::channel(AllKept::new());
+        let stop = Arc::new(Notify::new());
+        let task = tokio::spawn(keeper.keep(changes, Arc::clone(&stop)));
+        (Self { latest, stop, task }, kept)
+    }
+
+    /// These are the verdicts now.
+    pub fn keep(&self, verdicts: AllKept) {
+        self.latest.send_replace(verdicts);
+    }
+
+    /// Writes what has not been written yet.
+    pub async fn drain(self) {
+        drop(self.latest);
+        self.stop.notify_one();
+        let _ = timeout(DEADLINE, self.task).await;
+    }
+}
+
+/// Why a request has failed, and whether somebody else has written meanwhile.
+enum Failure {
+    Conflict,
+    Other(String),
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            // A failed `test` is a 422.
+            kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Self::Conflict,
+            kube::Error::Api(status) => Self::Other(format!("{} {}", status.code, status.message)),
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+struct Keeper {
+    maps: Api<ConfigMap>,
+    namespace: String,
+    /// The version that was last read or written; `None` where there is no ConfigMap.
+    version: Option<String>,
+    /// Whether a failure was told.
+    silent: bool,
+}
+
+impl Keeper {
+    async fn keep(mut self, mut changes: watch::Receiver<AllKept>, stop: Arc<Notify>) {
+        while changes.changed().await.is_ok() {
+            let latest = changes.borrow_and_update().clone();
+            self.write(latest).await;
+            if changes.has_changed().is_err() {
+                return;
+            }
+            tokio::select! {
+                () = sleep(WRITE_EVERY) => {}
+                () = stop.notified() => {}
+            }
+        }
+    }
+
+    /// Where somebody else has written meanwhile (another replica), what both know is written: per node the newer.
+    async fn write(&mut self, mut latest: AllKept) {
+        for _ in 0..TRIES {
+            match self.try_write(&latest).await {
+                Ok(version) => {
+                    (self.version, self.silent) = (version, false);
+                    return;
+                }
+                Err(Failure::Conflict) => match self.load().await {
+                    Ok(theirs) => merge(&mut latest, theirs),
+                    Err(error) => return self.warn(&error),
+                },
+                Err(Failure::Other(error)) => return self.warn(&error),
+            }
+        }
+    }
+
+    async fn try_write(&self, latest: &AllKept) -> Result<Option<String>, Failure> {
+        let data = data(latest);
+        let request = async {
+            match &self.version {
+                None => self.maps.create(&PostParams::default(), &self.map(data)).await,
+                Some(version) => {
+                    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+                    self.maps.patch(CONFIG_MAP, &params, &Patch::Json::<()>(guarded(version, &data))).await
+                }
+            }
+        };
+        let written = timeout(DEADLINE, request).await.map_err(|_| Failure::Other("no answer in time".to_owned()))??;
+        Ok(written.metadata.resource_version)
+    }
+
+    async fn load(&mut self) -> Result<AllKept, String> {
+        let answer = timeout(DEADLINE, self.maps.get_opt(CONFIG_MAP)).await.map_err(|_| "no answer in time".to_owned())?;
+        let map = answer.map_err(|error| error.to_string())?.unwrap_or_default();
+        let kept = read(&map);
+        self.version = map.metadata.resource_version;
+        Ok(kept)
+    }
+
+    /// Once, until it works again.
+    fn warn(&mut self, error: &str) {
+        if !std::mem::replace(&mut self.silent, true) {
+            tracing::warn!(
+                namespace = self.namespace,
+                name = CONFIG_MAP,
+                error,
+                "what is proved on nodes cannot be kept in a ConfigMap: after a restart each unknown node is probed again"
+            );
+        }
+    }
+
+    fn map(&self, data: BTreeMap<String, String>) -> ConfigMap {
+        let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), FIELD_MANAGER.to_owned())]);
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(CONFIG_MAP.to_owned()),
+                namespace: Some(self.namespace.clone()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            data: Some(data),
+            ..ConfigMap::default()
+        }
+    }
+}
+
+fn merge(ours: &mut AllKept, theirs: AllKept) {
+    for (node, theirs) in theirs {
+        match ours.get(&node) {
+            Some(ours) if ours.proved_at >= theirs.proved_at => {}
+            _ => {
+                ours.insert(node, theirs);
+            }
+        }
+    }
+}
+
+/// The newest, if there are too many for one ConfigMap.
+fn data(kept: &AllKept) -> BTreeMap<String, String> {
+    let mut entries: Vec<_> = kept.iter().collect();
+    entries.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.proved_at));
+    entries.truncate(MOST_VERDICTS);
+    entries.into_iter().filter_map(|(node, kept)| Some((node.clone(), serde_json::to_string(kept).ok()?))).collect()
+}
+
+/// Replaces all entries, if nobody has written since.
+fn guarded(version: &str, data: &BTreeMap<String, String>) -> JsonPatch {
+    JsonPatch(vec![
+        PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(["metadata", "resourceVersion"]), value: version.into() }),
+        PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(["data"]), value: json!(data) }),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn verdict(until: Duration) -> NodeVerdict {
+        NodeVerdict { uid: "u".into(), proved: Proved::Rejects, until, lasts: 10 * HOUR, times: 2, pod: "batch/p".into() }
+    }
+
+    fn day(hour: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + hour * 3600).unwrap()
+    }
+
+    #[test]
+    fn a_verdict_goes_on_in_the_next_life_as_if_nothing_had_happened() {
+        let kept = Kept::of(&verdict(9 * HOUR), 2 * HOUR, day(0));
+        assert_eq!((kept.proved_at, kept.until), (day(-3), day(7)));
+        let text = serde_json::to_string(&kept).unwrap();
+        assert!(text.contains("\"proved\":\"Rejects\"") && text.contains("\"provedAt\":\"2025-12-31T21:00:00Z\""), "{text}");
+        let read: Kept = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.restore(HOUR, day(4)), Some(verdict(4 * HOUR)));
+        let expired = read.restore(HOUR, day(8)).unwrap();
+        assert_eq!((expired.until, expired.times), (HOUR, 2), "it counts no more, and the next one counts double");
+        assert_eq!(read.restore(HOUR, day(31)), None);
+    }
+
+    #[test]
+    fn no_clock_makes_a_verdict_last_for_ever() {
+        let mut kept = Kept::of(&verdict(9 * HOUR), Duration::ZERO, day(0));
+        kept.until = day(1_000_000);
+        assert_eq!(kept.restore(HOUR, day(0)).unwrap().until, HOUR + VERDICT_LASTS);
+        kept.proved = "Nonsense".into();
+        assert_eq!(kept.restore(HOUR, day(0)), None);
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_costs_no_other() {
+        let good = serde_json::to_string(&Kept::of(&verdict(HOUR), Duration::ZERO, day(0))).unwrap();
+        let data = [("good", &*good), ("bad", "{"), ("worse", "")].map(|(node, text)| (node.to_owned(), text.to_owned()));
+        let map = ConfigMap { data: Some(data.into()), ..ConfigMap::default() };
+        assert_eq!(read(&map).into_keys().collect::<Vec<_>>(), ["good"]);
+        assert_eq!(read(&ConfigMap::default()), AllKept::new());
+    }
+
+    #[test]
+    fn the_newer_of_two_counts_and_the_newest_of_many_are_kept() {
+        let at = |hour| Kept { proved_at: day(hour), ..Kept::of(&verdict(HOUR), Duration::ZERO, day(0)) };
+        let mut ours = AllKept::from([("a".to_owned(), at(1)), ("b".to_owned(), at(1))]);
+        merge(&mut ours, AllKept::from([("a".to_owned(), at(2)), ("b".to_owned(), at(0)), ("c".to_owned(), at(0))]));
+        assert_eq!(ours, AllKept::from([("a".to_owned(), at(2)), ("b".to_owned(), at(1)), ("c".to_owned(), at(0))]));
+        let many: AllKept = (0..600).map(|hour| (format!("n{hour:03}"), at(hour))).collect();
+        let data = data(&many);
+        assert_eq!((data.len(), data.keys().next().map(String::as_str)), (MOST_VERDICTS, Some("n100")));
+        assert!(data.iter().map(|(node, text)| node.len() + text.len()).sum::<usize>() < 1 << 20);
+    }
+}

@@ -1,0 +1,83 @@
+//! How often a provider may be asked to change a pod: a token bucket without a clock.
+
+use std::time::Duration;
+
+/// How much of the rate can be used at once after a pause: one second's worth, so that a burst stays what the provider's own limit
+/// (counted per minute) does not notice.
+const BURST: Duration = Duration::from_secs(1);
+
+/// So many updates per time, with a small burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    interval: Duration,
+}
+
+/// What is left of a rate. A bucket that nothing was taken from is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// When everything that was taken will have flowed back.
+    full_at: Duration,
+}
+
+impl Rate {
+    /// One update per interval.
+    #[must_use]
+    pub const fn every(interval: Duration) -> Self {
+        Self { interval }
+    }
+
+    /// Updates per second.
+    #[must_use]
+    pub fn per_second(self) -> f64 {
+        self.interval.as_secs_f64().recip()
+    }
+}
+
+impl Bucket {
+    /// When the next update may be made; not after `now` if it may be made now.
+    #[must_use]
+    pub fn next(&self, rate: Rate) -> Duration {
+        let burst = BURST.saturating_sub(rate.interval);
+        self.full_at.saturating_sub(burst)
+    }
+
+    /// Counts an update that is made now.
+    pub fn take(&mut self, rate: Rate, now: Duration) {
+        self.full_at = self.full_at.max(now) + rate.interval;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many updates a greedy caller makes, asking every millisecond for so many seconds.
+    fn greedy(bucket: &mut Bucket, rate: Rate, from: u64, seconds: u64) -> u64 {
+        let times = (from * 1000..(from + seconds) * 1000).map(Duration::from_millis);
+        times
+            .filter(|now| {
+                bucket.next(rate) <= *now && {
+                    bucket.take(rate, *now);
+                    true
+                }
+            })
+            .count() as u64
+    }
+
+    #[test]
+    fn four_per_second_with_one_second_of_burst() {
+        let rate = Rate::every(Duration::from_millis(250));
+        let mut bucket = Bucket::default();
+        assert_eq!(greedy(&mut bucket, rate, 0, 1), 4 + 3);
+        assert_eq!(greedy(&mut bucket, rate, 1, 60), 4 * 60);
+        assert_eq!(greedy(&mut bucket, rate, 100, 1), 4 + 3, "after a pause the burst is back, and no more than that");
+    }
+
+    #[test]
+    fn a_rate_below_one_per_second_has_no_burst() {
+        let rate = Rate::every(Duration::from_secs(10));
+        let mut bucket = Bucket::default();
+        assert_eq!(greedy(&mut bucket, rate, 0, 100), 10);
+        assert_eq!(bucket.next(rate), Duration::from_secs(100));
+    }
+}

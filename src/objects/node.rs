@@ -1,0 +1,189 @@
+//! The node as it is listed and watched, reduced to what tells how it treats its pods. It lives only until it is recognised
+//! (`decide::node_class`): a node's annotations alone can be larger than all that is kept of a pod.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Deserializer};
+
+use super::lenient::{Lenient, Object};
+
+type Text = Lenient<Option<Box<str>>>;
+type Texts = Lenient<Object<BTreeMap<Box<str>, Text>>>;
+
+/// Labels or annotations.
+pub type Marks = BTreeMap<Box<str>, Box<str>>;
+
+/// A node, reduced to what it is recognised by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`: a node of the same name with another uid is another node.
+    pub uid: Box<str>,
+    /// `metadata.labels`
+    pub labels: Marks,
+    /// `metadata.annotations`
+    pub annotations: Marks,
+    /// `spec.taints`
+    pub taints: Vec<Taint>,
+}
+
+/// One of `spec.taints`; its effect does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taint {
+    /// `key`
+    pub key: Box<str>,
+    /// `value`; may be empty.
+    pub value: Box<str>,
+}
+
+/// A node of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct NodeWire {
+    metadata: ObjectMeta,
+    labels: Texts,
+    annotations: Texts,
+    taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    uid: Text,
+    resource_version: Text,
+    labels: Texts,
+    annotations: Texts,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TaintWire {
+    key: Text,
+    value: Text,
+}
+
+impl<'de> Deserialize<'de> for NodeWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let meta = top.metadata.value.0;
+        let text = |field: Text| field.value.map(String::from);
+        let metadata = ObjectMeta {
+            name: text(meta.name),
+            uid: text(meta.uid),
+            resource_version: text(meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints: top.spec.value.0.taints })
+    }
+}
+
+impl Resource for NodeWire {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl NodeWire {
+    /// Reads the node. `None` where it has no name: no pod can be on it. What has a wrong type is read as absent.
+    #[must_use]
+    pub fn read(self) -> Option<Node> {
+        let taint = |wire: Lenient<Object<TaintWire>>| Taint {
+            key: wire.value.0.key.value.unwrap_or_default(),
+            value: wire.value.0.value.value.unwrap_or_default(),
+        };
+        Some(Node {
+            name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
+            uid: self.metadata.uid.unwrap_or_default().into(),
+            labels: marks(self.labels),
+            annotations: marks(self.annotations),
+            taints: self.taints.value.into_iter().map(taint).collect(),
+        })
+    }
+}
+
+fn marks(texts: Texts) -> Marks {
+    texts.value.0.into_iter().filter_map(|(key, text)| Some((key, text.value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(node: Value) -> Option<Node> {
+        serde_json::from_value::<NodeWire>(node).unwrap().read()
+    }
+
+    #[test]
+    fn what_recognises_a_node_is_read() {
+        let node = read(json!({
+            "metadata": {"name": "n", "uid": "u", "labels": {"type": "virtual-kubelet"}, "annotations": {"a": "b"}, "managedFields": [{}]},
+            "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "bare"}], "podCIDR": "10.0.0.0/24"},
+            "status": {"images": [{"names": ["x"]}]},
+        }))
+        .unwrap();
+        assert_eq!((&*node.name, &*node.uid), ("n", "u"));
+        assert_eq!(node.labels.get("type").map(|value| &**value), Some("virtual-kubelet"));
+        assert_eq!(node.annotations.get("a").map(|value| &**value), Some("b"));
+        let taints = [("k", "v"), ("bare", "")].map(|(key, value)| Taint { key: key.into(), value: value.into() });
+        assert_eq!(node.taints, taints);
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent_and_the_rest_counts() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null)] {
+            let node = json!({
+                "metadata": {"name": "n", "labels": {"odd": strange, "good": "1"}, "annotations": strange},
+                "spec": {"taints": [strange, {"key": strange, "value": "v"}]},
+            });
+            let node = read(node).unwrap();
+            assert_eq!(node.labels.get("good").map(|value| &**value), Some("1"), "{strange}");
+            assert!(node.annotations.is_empty() && node.taints[1].key.len() <= 1, "{strange}");
+            assert!(read(json!({"metadata": {"name": "n"}, "spec": strange})).is_some(), "{strange}");
+            assert!(read(json!({"metadata": {"name": "n", "labels": strange}, "spec": {"taints": strange}})).is_some(), "{strange}");
+        }
+    }
+
+    #[test]
+    fn a_node_without_a_name_is_none() {
+        assert_eq!(read(json!({"metadata": {"uid": "u"}})), None);
+        assert_eq!(read(json!({"metadata": {"name": ""}})), None);
+        assert_eq!(read(json!({"metadata": 3})), None);
+    }
+}

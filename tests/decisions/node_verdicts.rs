@@ -1,0 +1,199 @@
+//! What is remembered of nodes, for how long, and what outranks what.
+
+use std::time::Duration;
+
+use swaplet::decide::node_class::{NodeClass, Recognised};
+use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::node_verdicts::{COOL_DOWN, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, VERDICT_LASTS};
+
+use super::node_classes::node;
+use NodeClass::{Kubelet, Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
+use Proved::{Inert, Rejects, Updates};
+
+const NODE: NodeId<'_> = NodeId { name: "n", uid: "u" };
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A node that is taken for this class by its own label, an ordinary one, or one that cannot be looked at.
+fn taken_for(class: &str) -> Recognised {
+    let table = NodeTable::built_in();
+    match class {
+        "NotSeen" => Recognised::by_name("n", &table),
+        "Ordinary" => Recognised::of(&node("n", &[], &[], &[]), &table),
+        "Unknown" => Recognised::of(&node("n", &["type=virtual-kubelet"], &[], &[]), &table),
+        class => Recognised::of(&node("n", &[&format!("swaplet.io/node-class={class}")], &[], &[]), &table),
+    }
+}
+
+struct World {
+    verdicts: NodeVerdicts,
+    recognised: Recognised,
+    now: Duration,
+}
+
+impl World {
+    fn of(class: &str) -> Self {
+        Self { verdicts: NodeVerdicts::default(), recognised: taken_for(class), now: Duration::from_secs(1) }
+    }
+
+    fn learns(&mut self, proved: Proved) -> bool {
+        self.verdicts.learn(NODE, &self.recognised, proved, "batch/pod", self.now)
+    }
+
+    fn class(&self) -> NodeClass {
+        self.verdicts.class(NODE, &self.recognised, self.now)
+    }
+
+    fn later(&mut self, time: Duration) -> NodeClass {
+        self.now += time;
+        self.class()
+    }
+
+    fn known(&self) -> usize {
+        self.verdicts.all().count()
+    }
+}
+
+#[test]
+fn a_proof_on_an_unknown_node_counts_for_a_day() {
+    for (proved, class) in [(Updates, VirtualUpdates), (Inert, VirtualInert), (Rejects, VirtualRejects)] {
+        let mut world = World::of("Unknown");
+        assert_eq!(world.class(), Unknown);
+        assert!(world.learns(proved));
+        assert!(!world.learns(proved), "the same again is no news");
+        assert_eq!(world.class(), class);
+        assert_eq!(world.later(VERDICT_LASTS - Duration::from_secs(1)), class);
+        assert_eq!(world.later(Duration::from_secs(1)), Unknown);
+    }
+}
+
+#[test]
+fn a_proof_that_contradicts_the_table_outranks_it() {
+    for (taken, proved, class) in [
+        ("VirtualUpdates", Inert, VirtualInert),
+        ("VirtualUpdates", Rejects, VirtualRejects),
+        ("VirtualInert", Updates, VirtualUpdates),
+        ("VirtualInert", Rejects, VirtualRejects),
+        ("VirtualRejects", Updates, VirtualUpdates),
+        ("Kubelet", Inert, VirtualInert),
+        ("Kubelet", Rejects, VirtualRejects),
+        ("Ordinary", Rejects, VirtualRejects),
+        ("NotSeen", Inert, VirtualInert),
+    ] {
+        let mut world = World::of(taken);
+        let before = world.class();
+        assert!(world.learns(proved));
+        assert_eq!(world.class(), class, "{taken} {proved}");
+        assert_eq!(world.later(VERDICT_LASTS), before, "{taken} {proved}");
+    }
+}
+
+/// A kubelet that is busy for minutes is no inert provider; that its swaps work is no news.
+#[test]
+fn nothing_is_held_against_ordinary_nodes_but_the_word_of_a_virtual_kubelet() {
+    for proved in [Updates, Inert] {
+        let mut world = World::of("Ordinary");
+        assert!(!world.learns(proved));
+        assert_eq!((world.class(), world.known()), (Kubelet, 0));
+    }
+    let mut world = World::of("Kubelet");
+    assert!(!world.learns(Updates));
+    assert_eq!(world.known(), 0);
+}
+
+/// Throttling passes in minutes.
+#[test]
+fn a_node_that_is_known_to_update_cools_down_for_longer_each_time() {
+    for taken in ["VirtualUpdates", "Kubelet"] {
+        let mut world = World::of(taken);
+        let normal = world.class();
+        for times in [1, 2, 4, 8] {
+            assert!(world.learns(Rejects));
+            assert!(!world.learns(Rejects), "pods that were swapped before the answer add nothing");
+            assert_eq!(world.later(COOL_DOWN * times - Duration::from_secs(1)), VirtualRejects, "{taken} {times}");
+            assert_eq!(world.later(Duration::from_secs(1)), normal, "{taken} {times}");
+        }
+        for _ in 0..40 {
+            assert!(world.learns(Rejects));
+            world.later(VERDICT_LASTS);
+            assert_eq!(world.class(), normal, "never longer than a day");
+        }
+    }
+}
+
+#[test]
+fn a_swap_that_works_ends_what_was_held_against_the_node() {
+    let mut world = World::of("VirtualUpdates");
+    for _ in 0..2 {
+        world.learns(Inert);
+        assert!(world.learns(Updates), "it was slow, not inert");
+        assert_eq!(world.class(), VirtualUpdates);
+    }
+    world.learns(Rejects);
+    assert_eq!(world.later(COOL_DOWN), VirtualUpdates, "counted from one again");
+    let mut kubelet = World::of("Kubelet");
+    kubelet.learns(Inert);
+    assert!(kubelet.learns(Updates));
+    assert_eq!((kubelet.class(), kubelet.known()), (Kubelet, 0));
+}
+
+/// They were swapped before the provider failed.
+#[test]
+fn other_pods_do_not_end_a_cool_down() {
+    for taken in ["VirtualUpdates", "Unknown", "Kubelet"] {
+        let mut world = World::of(taken);
+        world.learns(Rejects);
+        for proved in [Updates, Inert] {
+            assert!(!world.learns(proved), "{taken}");
+            assert_eq!(world.class(), VirtualRejects, "{taken}");
+        }
+    }
+}
+
+#[test]
+fn a_proved_updater_is_throttled_for_minutes_and_not_for_a_day() {
+    let mut world = World::of("Unknown");
+    world.learns(Updates);
+    world.later(MINUTE);
+    assert!(world.learns(Rejects));
+    assert_eq!(world.later(COOL_DOWN - MINUTE), VirtualRejects);
+    assert_eq!(world.later(MINUTE), Unknown);
+}
+
+/// Each of a thousand swaps per day proves it again.
+#[test]
+fn a_proof_is_renewed_rarely() {
+    let mut world = World::of("Unknown");
+    let mut news = 0;
+    for _ in 0..(48 * 60) {
+        news += u32::from(world.learns(Updates));
+        assert_eq!(world.later(MINUTE), VirtualUpdates);
+    }
+    assert_eq!(news, 4);
+}
+
+#[test]
+fn another_node_of_the_same_name_starts_anew() {
+    let mut world = World::of("Unknown");
+    world.learns(Rejects);
+    for uid in ["other", ""] {
+        let node = NodeId { name: "n", uid };
+        assert_eq!(world.verdicts.class(node, &world.recognised, world.now), Unknown);
+    }
+    world.verdicts.forget("n");
+    assert_eq!(world.class(), Unknown);
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut world = World::of("Unknown");
+    for number in 0..MOST_VERDICTS + 10 {
+        let name = format!("n{number}");
+        world.verdicts.learn(NodeId { name: &name, uid: "u" }, &world.recognised, Updates, "p", world.now);
+        world.now += Duration::from_secs(1);
+    }
+    assert_eq!(world.known(), MOST_VERDICTS);
+    assert!(world.verdicts.on(NodeId { name: "n9", uid: "u" }, world.now).is_none(), "the oldest goes first");
+    world.now += VERDICT_LASTS * 2;
+    world.learns(Updates);
+    assert_eq!(world.known(), 1, "and what has long expired goes too");
+}
