@@ -18,6 +18,7 @@ use swaplet::decide::ladder::Ladder;
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::image::reference::ImageReference;
+use swaplet::objects::job::Job;
 use swaplet::objects::node::NodeWire;
 use swaplet::objects::wire::PodWire;
 
@@ -26,6 +27,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// A pod of a Job as the API server sends it: two containers, a projected token, 3 KB of managedFields.
 const POD: &str = include_str!("pod.json");
+/// The uid of its Job.
+const JOB: &str = "cbb4fc4d-a65f-47e9-b514-eea737667987";
 const PODS: usize = 10_000;
 const EVENTS: u32 = 20_000;
 const ROUNDS: u32 = 5;
@@ -54,6 +57,10 @@ fn index() -> Index {
     let node = pod(0, false)["spec"]["nodeName"].clone();
     let node: NodeWire = serde_json::from_value(json!({"metadata": {"name": node, "uid": "1"}})).expect("a node");
     index.nodes.apply(&node.read().expect("a node"));
+    // The Job of all pods is known, and none of them has to wait.
+    let job = Job { uid: JOB.into(), backoff_limit: u32::MAX };
+    index.jobs(|headroom| headroom.job(&job), Duration::ZERO);
+    index.list_ends(Duration::ZERO);
     index
 }
 

@@ -16,6 +16,7 @@ mod audit;
 mod commands;
 mod controller;
 mod crash;
+mod headroom;
 mod images;
 mod mock_node;
 mod pods;

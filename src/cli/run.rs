@@ -27,7 +27,8 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 --exit-images 'registry.example/exit/*'
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
-list, watch and patch pods, to create events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
+list, watch and patch pods, to list and watch jobs.batch, to create events.events.k8s.io, and to list and watch nodes (without
+that, every node counts as unknown).";
 
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]

@@ -3,17 +3,21 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod jobs;
+mod requests;
+
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::budgets::Budgets;
 use super::nodes::{Learned, Nodes};
-use super::openkruise::{Concerns, Known, News};
+use super::openkruise::Known;
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
+use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
@@ -33,8 +37,6 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest wait after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
-/// The longest wait after failed requests to OpenKruise, which are tried for 40 s only.
-const LAST_REQUEST_RETRY: Duration = Duration::from_secs(5);
 
 /// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
 const PROBE_MARGIN: Duration = Duration::from_secs(30);
@@ -50,10 +52,10 @@ pub struct Write {
     pub report: Option<Report>,
 }
 
-/// Something to tell about a pod.
+/// Something to tell about a pod, or about its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The pod.
+    /// The object.
     pub target: Target,
     /// What.
     pub report: Report,
@@ -80,6 +82,12 @@ struct Entry {
     last: Option<Reason>,
     /// What to tell if a write turns out to have been applied whose answer was lost.
     unconfirmed: Option<Report>,
+    /// The restarts of swaps, as the watch has shown them.
+    swapped: Swapped,
+    /// The watch has shown another state, which has not been looked at.
+    fresh: bool,
+    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
+    unseen: Option<Duration>,
     due: Option<Duration>,
     list: u64,
     /// What it has proved about its node: once, for an old proof is no news.
@@ -107,6 +115,8 @@ pub struct Index {
     budgets: Budgets,
     openkruise: Known,
     entries: HashMap<Box<str>, Entry>,
+    /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
+    headroom: Ledger,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
@@ -119,7 +129,7 @@ impl Index {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
         let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
-        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, due, ready, list: 0 }
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom: Ledger::default(), due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -143,12 +153,15 @@ impl Index {
     /// A list of all pods begins.
     pub fn list_starts(&mut self) {
         self.list += 1;
+        self.headroom.pod_list_starts();
     }
 
     /// The list is complete: pods that it did not name are gone.
-    pub fn list_ends(&mut self) {
+    pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
         let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
-        gone.iter().for_each(|uid| self.remove(uid));
+        gone.iter().for_each(|uid| self.forget(uid));
+        self.headroom.pod_list_ends(self.list);
+        self.look_at_woken(now)
     }
 
     /// A pod was listed, added or has changed.
@@ -156,35 +169,35 @@ impl Index {
         if pod.restart_policy == RestartPolicy::Always {
             return Vec::new();
         }
-        self.openkruise.learn(&pod, &self.rules.exit_images);
+        if self.openkruise.learn(&pod, &self.rules.exit_images) {
+            self.look_soon(|other| other.namespace == pod.namespace);
+        }
         let uid = pod.uid.clone();
         match self.entries.get_mut(&uid) {
             Some(entry) => {
                 entry.pod = pod;
+                entry.fresh = true;
                 entry.list = self.list;
             }
             None => {
-                let entry =
-                    Entry { pod, memory: Memory::default(), last: None, unconfirmed: None, due: None, list: self.list, proved: None };
-                self.entries.insert(uid.clone(), entry);
+                self.entries.insert(uid.clone(), Entry::new(pod, self.list));
             }
         }
-        self.look(&uid, now)
-    }
-
-    /// There is something new about OpenKruise.
-    pub fn hear(&mut self, news: News, now: Duration) -> Vec<Effect> {
-        match self.openkruise.hear(news) {
-            Concerns::Nobody => {}
-            Concerns::Pod(uid) => return self.look(&uid, now),
-            Concerns::Node(node) => self.look_soon(|pod| pod.node == node),
-            Concerns::Everybody => self.look_soon(|_| true),
-        }
-        Vec::new()
+        let mut effects = self.look(&uid, now);
+        effects.extend(self.look_at_woken(now));
+        effects
     }
 
     /// A pod is gone.
-    pub fn remove(&mut self, uid: &str) {
+    pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
+        self.forget(&pod.uid);
+        self.headroom.pod_gone(pod);
+        self.look_at_woken(now)
+    }
+
+    /// Nothing will be done for this pod; its restarts may still count.
+    fn forget(&mut self, uid: &str) {
+        self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else { return };
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
@@ -229,6 +242,7 @@ impl Index {
             }
             effects.extend(self.look(&uid, now));
         }
+        effects.extend(self.look_at_woken(now));
         effects
     }
 
@@ -238,6 +252,7 @@ impl Index {
         while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
             let (decision, more) = self.decide(&uid, now);
             effects.extend(more);
+            effects.extend(self.look_at_woken(now));
             if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
                 return (Some(write), effects);
             }
@@ -257,15 +272,20 @@ impl Index {
             };
         };
         entry.memory.in_flight = false;
+        if matches!((&write.action, outcome), (Action::Recreate(_), Outcome::Denied(_))) {
+            self.openkruise.request_ends(&uid);
+        }
         let mut effects = entry.settle(write, outcome, now);
+        let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
             let node = entry.pod.node.clone();
             self.look_soon(|pod| pod.node == node);
         }
-        if *outcome == Outcome::Gone {
-            self.remove(&uid);
+        if let Some(pod) = gone {
+            effects.extend(self.remove(&pod, now));
         } else {
             effects.extend(self.look(&uid, now));
+            effects.extend(self.look_at_woken(now));
         }
         effects
     }
@@ -285,19 +305,24 @@ impl Index {
         let Rules { exit_images, ladder, .. } = &self.rules;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
+        let shown = entry.shown(exit_images);
+        self.headroom.observe(&entry.pod, entry.swapped, entry.list);
         let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
         let node = self.openkruise.class(&entry.pod, node);
         let openkruise = self.openkruise.around(&entry.pod);
         entry.memory.observe_request(openkruise.request, now);
-        let around = Circumstances { exit_images, ladder, node, facts, openkruise, now };
+        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, openkruise, now };
         let decision = decide(&entry.pod, &entry.memory, &around);
-        let mut effects = entry.effects(&decision, now);
-        let before = std::mem::replace(&mut entry.due, decision.again);
-        self.reschedule(uid, before, decision.again);
+        let need = entry.need(&decision, shown, now);
+        self.headroom.need(&entry.pod, need);
+        let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
+        let before = std::mem::replace(&mut entry.due, again);
+        self.reschedule(uid, before, again);
         if is_over(decision.reason) {
-            self.remove(uid);
+            self.forget(uid);
         }
         effects.extend(learned.map(|learned| self.learned(learned, uid)));
         (Some(decision), effects)
@@ -336,7 +361,11 @@ impl Index {
             }
             self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
         }
+        if let Action::Recreate(containers) = &action {
+            self.openkruise.request_begins(&entry.pod, containers, now);
+        }
         entry.memory.in_flight = true;
+        self.headroom.need(&entry.pod, Need::Held);
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
 }
@@ -360,15 +389,19 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 }
 
 impl Entry {
-    fn effects(&mut self, decision: &Decision, now: Duration) -> Vec<Effect> {
+    fn new(pod: Pod, list: u64) -> Self {
+        let (memory, swapped) = (Memory::default(), Swapped::default());
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list, proved: None }
+    }
+
+    fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
             effects.push(Effect::Decided(decision.reason));
         }
         self.last = Some(decision.reason);
         for report in &decision.reports {
-            self.memory.said.push(report.reason);
-            effects.extend(notice(Target::of(&self.pod), Some(report.clone())));
+            effects.extend(self.tell(report, headroom));
         }
         let memory = &self.memory;
         let confirmed = self.unconfirmed.take_if(|report| match report.reason {
@@ -388,6 +421,7 @@ impl Entry {
         if let Action::Recreate(_) = write.action {
             return self.settle_request(write, outcome, now);
         }
+        self.note_unseen(&write, outcome, now);
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
@@ -421,24 +455,6 @@ impl Entry {
         }
         let waited = self.memory.mains_done_at.map(|done| Effect::Swapped(now.saturating_sub(done)));
         waited.into_iter().chain(notice(write.target, write.report)).collect()
-    }
-
-    /// A request that was not created leads to the next rung, so a denial is not tried again.
-    fn settle_request(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
-        let error = match outcome {
-            Outcome::Failed { error, .. } | Outcome::Denied(error) => Some(error.clone()),
-            // It is there, by whomever; what becomes of it is seen.
-            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => None,
-        };
-        self.memory.asked_for(error, matches!(outcome, Outcome::Denied(_)), now);
-        match outcome {
-            Outcome::Applied(stored) => self.applied(write, stored, now),
-            Outcome::Failed { retry_after, .. } => {
-                self.unconfirmed = write.report;
-                self.back_off(now, FIRST_RETRY, LAST_REQUEST_RETRY, *retry_after)
-            }
-            _ => Vec::new(),
-        }
     }
 
     fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {

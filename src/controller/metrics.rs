@@ -32,6 +32,8 @@ pub struct Metrics {
     pub pods: Gauge,
     /// Pods that wait for a write.
     pub waiting: Gauge,
+    /// Pods that wait for others of their Job.
+    pub waiting_for_headroom: Gauge,
     swap_delay: Histogram,
     end_delay: Histogram,
 }
@@ -46,15 +48,18 @@ impl Metrics {
             watch_troubles: Counter::default(),
             pods: Gauge::default(),
             waiting: Gauge::default(),
+            waiting_for_headroom: Gauge::default(),
             swap_delay: delay_histogram(),
             end_delay: delay_histogram(),
         };
         let registry = registry.sub_registry_with_prefix("swaplet");
         registry.register("decisions", "Changes of the decision about a pod, by reason", metrics.decisions.clone());
         registry.register("writes", "Requests that write, by resource and outcome", metrics.writes.clone());
-        registry.register("watch_troubles", "Failures to list or watch pods", metrics.watch_troubles.clone());
+        registry.register("watch_troubles", "Failures to list or watch pods or Jobs", metrics.watch_troubles.clone());
         registry.register("pods", "Pods with sidecars that are not finished", metrics.pods.clone());
         registry.register("waiting", "Pods that wait for a write", metrics.waiting.clone());
+        let waiting = metrics.waiting_for_headroom.clone();
+        registry.register("waiting_for_headroom", "Pods that wait until a swap does not fail their Job any more", waiting);
         let (swap, end) = (metrics.swap_delay.clone(), metrics.end_delay.clone());
         registry.register_with_unit("mains_done_to_swap", "From the mains seen done to the swap applied", Unit::Seconds, swap);
         registry.register_with_unit("swap_to_end", "From the first swap of a pod to its end", Unit::Seconds, end);

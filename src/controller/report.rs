@@ -12,11 +12,12 @@ use kube::{Api, Client};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tracing::field::display;
 
 use super::clock::time_of_day;
 use super::index::Notice;
 use super::metrics::Metrics;
-use super::writer::Target;
+use super::writer::{Target, TargetKind};
 use crate::decide::decision::Report;
 
 /// The `reportingController` of our Events.
@@ -80,7 +81,7 @@ impl Reporter {
             // An earlier life of this process, or another replica, has said it.
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => "conflict",
             Ok(Err(error)) => {
-                tracing::warn!(namespace = &*target.namespace, pod = &*target.name, %error, "event not sent");
+                tracing::warn!(namespace = &*target.namespace, object = &*target.name, %error, "event not sent");
                 "failed"
             }
             Err(_) => "failed",
@@ -89,6 +90,10 @@ impl Reporter {
     }
 
     fn event(&self, target: &Target, report: &Report) -> Event {
+        let (api_version, kind) = match target.kind {
+            TargetKind::Pod => ("v1", "Pod"),
+            TargetKind::Job => ("batch/v1", "Job"),
+        };
         Event {
             metadata: ObjectMeta {
                 name: Some(event_name(target, report)),
@@ -100,8 +105,8 @@ impl Reporter {
             note: Some(cut(&report.note, NOTE_BYTES)),
             reason: Some(report.reason.to_string()),
             regarding: Some(ObjectReference {
-                api_version: Some("v1".to_owned()),
-                kind: Some("Pod".to_owned()),
+                api_version: Some(api_version.to_owned()),
+                kind: Some(kind.to_owned()),
                 name: Some(target.name.to_string()),
                 namespace: Some(target.namespace.to_string()),
                 uid: Some(target.uid.to_string()),
@@ -137,12 +142,14 @@ fn cut(text: &str, bytes: usize) -> String {
 }
 
 fn log(target: &Target, report: &Report) {
-    let Target { namespace, name, uid } = target;
+    let Target { kind, namespace, name, uid } = target;
+    let named = |wanted| (*kind == wanted).then(|| display(name));
+    let (pod, job) = (named(TargetKind::Pod), named(TargetKind::Job));
     let reason = report.reason.as_str();
     if report.reason.is_warning() {
-        tracing::warn!(%namespace, pod = %name, %uid, reason, "{}", report.note);
+        tracing::warn!(%namespace, pod, job, %uid, reason, "{}", report.note);
     } else {
-        tracing::info!(%namespace, pod = %name, %uid, reason, "{}", report.note);
+        tracing::info!(%namespace, pod, job, %uid, reason, "{}", report.note);
     }
 }
 
@@ -152,7 +159,7 @@ mod tests {
     use crate::decide::reason::Reason;
 
     fn target(name: &str) -> Target {
-        Target { namespace: "ns".into(), name: name.into(), uid: "u1".into() }
+        Target { kind: TargetKind::Pod, namespace: "ns".into(), name: name.into(), uid: "u1".into() }
     }
 
     fn report(note: &str) -> Report {

@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use kube::{Api, Client};
+use k8s_openapi::NamespaceResourceScope;
+use kube::{Api, Client, Resource};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
@@ -19,6 +20,8 @@ use super::verdict_store::{self, VerdictStore};
 use super::watch::{Event, watch};
 use super::writer::{Outcome, Target, Writer};
 use crate::decide::decision::Action;
+use crate::decide::headroom::Ledger;
+use crate::objects::job::JobWire;
 use crate::objects::node::NodeWire;
 use crate::objects::wire::PodWire;
 
@@ -64,11 +67,8 @@ pub async fn run(
     health: Health,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), TaskDied> {
-    let api: Api<PodWire> = match &settings.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    let mut events = watch(api, JOB_PODS);
+    let mut events = watch(api::<PodWire>(&client, &settings), JOB_PODS);
+    let mut jobs = watch(api::<JobWire>(&client, &settings), "");
     let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
     let mut openkruise = observe(client.clone(), Scope::of(&settings));
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
@@ -84,11 +84,22 @@ pub async fn run(
             event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
             event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied("the watch of nodes".to_owned()))?),
             news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
+            event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied("the watch of Jobs".to_owned()))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             () = sleep_until(due) => controller.wake(),
         }
     }
     controller.drain(settings.write_deadline).await
+}
+
+fn api<K>(client: &Client, settings: &Settings) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match &settings.namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
 }
 
 struct Controller {
@@ -126,13 +137,13 @@ impl Controller {
             Event::ListStart => self.index.list_starts(),
             Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
             Event::ListEnd => {
-                self.index.list_ends();
+                let effects = self.index.list_ends(now);
+                self.effects(effects);
                 self.health.watching();
             }
             Event::Deleted(pod) => {
-                if let Some(pod) = pod.read() {
-                    self.index.remove(&pod.uid);
-                }
+                let effects = pod.read().map(|pod| self.index.remove(&pod, now)).unwrap_or_default();
+                self.effects(effects);
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
@@ -140,6 +151,20 @@ impl Controller {
                 tracing::warn!(error, "cannot watch pods; trying again");
             }
         }
+    }
+
+    fn see_job(&mut self, event: Event<JobWire>) {
+        match &event {
+            Event::Trouble(error) | Event::Forbidden(error) => {
+                self.metrics.watch_trouble();
+                self.health.jobs_trouble(error);
+                tracing::warn!(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+            }
+            Event::ListStart => {}
+            _ => self.health.watching_jobs(),
+        }
+        let effects = self.index.jobs(|headroom| take_notice(headroom, event), self.clock.now());
+        self.effects(effects);
     }
 
     fn apply(&mut self, pod: PodWire, now: Duration) {
@@ -242,6 +267,7 @@ impl Controller {
             });
         }
         self.metrics.pods.set(i64::try_from(self.index.len()).unwrap_or(i64::MAX));
+        self.metrics.waiting_for_headroom.set(i64::try_from(self.index.waiting_for_headroom()).unwrap_or(i64::MAX));
         self.metrics.waiting.set(i64::try_from(self.index.waiting()).unwrap_or(i64::MAX));
     }
 
@@ -301,8 +327,24 @@ fn tell_node_problem(node: &str, change: &Change) {
     }
 }
 
+fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
+    match event {
+        Event::ListStart => headroom.job_list_starts(),
+        Event::Listed(job) | Event::Applied(job) => match job.read() {
+            Some(read) => headroom.job(&read),
+            None => {
+                tracing::warn!(job = job.meta().name, "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait");
+                headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default());
+            }
+        },
+        Event::ListEnd => headroom.job_list_ends(),
+        Event::Deleted(job) => headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default()),
+        Event::Trouble(error) | Event::Forbidden(error) => headroom.jobs_trouble(&error),
+    }
+}
+
 fn log_outcome(target: &Target, outcome: &Outcome) {
-    let Target { namespace, name, uid } = target;
+    let Target { namespace, name, uid, .. } = target;
     match outcome {
         Outcome::Applied(_) => {}
         Outcome::Conflict | Outcome::Gone => {

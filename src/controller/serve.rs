@@ -1,7 +1,7 @@
 //! Health and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Whether pods are seen, and if not, why.
+/// Whether pods and Jobs are seen, and if not, why.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Mutex<State>>);
 
@@ -23,45 +23,62 @@ struct State {
     seen: bool,
     trouble: Option<String>,
     nodes: Option<String>,
+    /// Jobs cannot be seen. The work on other pods goes on.
+    jobs_trouble: Option<String>,
 }
 
 impl Health {
     /// Pods are seen.
     pub fn watching(&self) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.seen = true;
         state.trouble = None;
     }
 
     /// Pods could not be listed or watched.
     pub fn trouble(&self, error: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble = Some(error.to_owned());
+        self.state().trouble = Some(error.to_owned());
     }
 
     /// Nodes are seen.
     pub fn nodes_seen(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).nodes = None;
+        self.state().nodes = None;
     }
 
     /// Nodes must not be looked at. The controller works without, so this is told and does not make it unready.
     pub fn nodes_hidden(&self, error: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).nodes = Some(error.to_owned());
+        self.state().nodes = Some(error.to_owned());
     }
 
-    /// How it is going; `Err` with the reason where pods are not seen.
+    /// Jobs are seen.
+    pub fn watching_jobs(&self) {
+        self.state().jobs_trouble = None;
+    }
+
+    /// Jobs could not be listed or watched.
+    pub fn jobs_trouble(&self, error: &str) {
+        self.state().jobs_trouble = Some(error.to_owned());
+    }
+
+    /// How it is going; `Err` with the reason where not everything is seen that should be.
     ///
     /// # Errors
-    /// What keeps the controller from seeing pods, in words.
+    /// What keeps the controller from seeing pods or Jobs, in words.
     pub fn ready(&self) -> Result<String, String> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &state.trouble {
-            Some(error) => Err(format!("cannot watch pods: {error}")),
-            None if !state.seen => Err("the first list of pods is not complete".to_owned()),
-            None => Ok(state.nodes.as_ref().map_or_else(
+        let state = self.state();
+        match (&state.trouble, &state.jobs_trouble) {
+            (Some(error), _) => Err(format!("cannot watch pods: {error}")),
+            (None, _) if !state.seen => Err("the first list of pods is not complete".to_owned()),
+            (None, Some(error)) => Err(format!("cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}")),
+            (None, None) => Ok(state.nodes.as_ref().map_or_else(
                 || "ok".to_owned(),
                 |error| format!("ok, but every node counts as Unknown, because nodes cannot be looked at: {error}"),
             )),
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,6 +145,12 @@ mod tests {
         assert!(response.body().contains("every node counts as Unknown") && response.body().contains("forbidden"), "{}", response.body());
         health.nodes_seen();
         assert_eq!(ready(&health).body(), "ok\n");
+        health.jobs_trouble("list: forbidden");
+        let response = ready(&health);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.body(), "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n");
+        health.watching_jobs();
+        assert_eq!(ready(&health).status(), StatusCode::OK);
         assert_eq!(answer("/healthz", &registry, &health).status(), StatusCode::OK);
         assert_eq!(answer("/other", &registry, &health).status(), StatusCode::NOT_FOUND);
     }

@@ -21,9 +21,11 @@ use crate::objects::wire::PodWire;
 /// The name that the API server's audit log and `managedFields` show for our writes.
 pub const FIELD_MANAGER: &str = "swaplet";
 
-/// The pod that a write is for.
+/// The pod that a write is for, or the object that is told about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// What it is.
+    pub kind: TargetKind,
     /// `metadata.namespace`
     pub namespace: Box<str>,
     /// `metadata.name`
@@ -32,11 +34,27 @@ pub struct Target {
     pub uid: Box<str>,
 }
 
+/// The kinds of targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// `v1`
+    Pod,
+    /// `batch/v1`; never written, only told about.
+    Job,
+}
+
 impl Target {
     /// The address of a pod.
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
-        Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
+        Self { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
+    }
+
+    /// The address of the pod's Job.
+    #[must_use]
+    pub fn job_of(pod: &Pod) -> Option<Self> {
+        let job = pod.job.as_ref()?;
+        Some(Self { kind: TargetKind::Job, namespace: pod.namespace.clone(), name: job.name.clone(), uid: job.uid.clone() })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::exit_images::ExitImages;
+use super::headroom::Ledger;
 use super::ladder::{Ladder, Rung};
 use super::node_class::NodeClass;
 use super::openkruise::OpenKruise;
@@ -15,6 +16,8 @@ pub struct Circumstances<'a> {
     pub exit_images: &'a ExitImages,
     /// What the administrator allows.
     pub ladder: &'a Ladder,
+    /// The restarts that count against the limits of Jobs; it must have observed this state of the pod ([`Ledger::observe`]).
+    pub headroom: &'a Ledger,
     /// The class of the pod's node.
     pub node: NodeClass,
     /// What else is known of it.

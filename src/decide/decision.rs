@@ -60,6 +60,8 @@ pub struct Decision {
     pub reports: Vec<Report>,
     /// What to tell once the action is applied.
     pub done: Option<Report>,
+    /// So many swaps are to be made, now or as soon as they fit into what the Job allows.
+    pub swaps_wanted: u32,
     /// When to look again if the pod does not change, as time since the start of the process.
     pub again: Option<Duration>,
     /// The derived exit images that are wanted and not there.
@@ -68,7 +70,7 @@ pub struct Decision {
 
 impl Decision {
     pub(super) const fn quiet(reason: Reason) -> Self {
-        Self { reason, action: None, reports: Vec::new(), done: None, again: None, wants: Vec::new() }
+        Self { reason, action: None, reports: Vec::new(), done: None, swaps_wanted: 0, again: None, wants: Vec::new() }
     }
 
     pub(super) fn later(reason: Reason, again: Duration) -> Self {

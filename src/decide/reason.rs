@@ -26,10 +26,14 @@ pub enum Reason {
     WriteInFlight,
     /// A failed write is tried again later.
     WriteBackoff,
+    /// Pods of the same Job have to end first, so that the restart of a swap does not fail the Job.
+    HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
     /// A `ContainerRecreateRequest` is made; the daemon has not ended the sidecars yet.
     RecreatePending,
+    /// Another pod finds out how a sidecar of this kind ends when it is stopped.
+    ExitCodeProbed,
     /// Nobody has looked yet whether OpenKruise ends sidecars here.
     OpenKruiseUnseen,
     /// An exit image that a sidecar needs is being pushed.
@@ -58,6 +62,10 @@ pub enum Reason {
     NeedsImage,
     /// No exit image would end the container.
     NotSwappable,
+    /// The restart of a swap would fail the Job, and nothing that is under way changes that.
+    NoHeadroom,
+    /// The pod's Job has not been seen, so nobody knows how many restarts it allows.
+    JobUnknown,
     /// The pod's node has no way to end a sidecar that is allowed.
     NoRung,
 
@@ -116,7 +124,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 50] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -126,8 +134,10 @@ impl Reason {
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
+        Self::HeadroomWait,
         Self::SwapPending,
         Self::RecreatePending,
+        Self::ExitCodeProbed,
         Self::OpenKruiseUnseen,
         Self::ExitImageAwaited,
         Self::NodeNotSeen,
@@ -141,6 +151,8 @@ impl Reason {
         Self::SidecarRestartsAlways,
         Self::NeedsImage,
         Self::NotSwappable,
+        Self::NoHeadroom,
+        Self::JobUnknown,
         Self::NoRung,
         Self::ExitImageNotPulled,
         Self::ExitImageNotStarted,
@@ -178,8 +190,10 @@ impl Reason {
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
+            Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
             Self::RecreatePending => "RecreatePending",
+            Self::ExitCodeProbed => "ExitCodeProbed",
             Self::OpenKruiseUnseen => "OpenKruiseUnseen",
             Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
@@ -193,6 +207,8 @@ impl Reason {
             Self::SidecarRestartsAlways => "SidecarRestartsAlways",
             Self::NeedsImage => "NeedsImage",
             Self::NotSwappable => "NotSwappable",
+            Self::NoHeadroom => "NoHeadroom",
+            Self::JobUnknown => "JobUnknown",
             Self::NoRung => "NoRung",
             Self::ExitImageNotPulled => "ExitImageNotPulled",
             Self::ExitImageNotStarted => "ExitImageNotStarted",
@@ -222,6 +238,12 @@ impl Reason {
     #[must_use]
     pub const fn is_warning(self) -> bool {
         !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::RecreateRequested | Self::SidecarEnded | Self::LeftToOpenKruise)
+    }
+
+    /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.
+    #[must_use]
+    pub const fn regards_job(self) -> bool {
+        matches!(self, Self::NoHeadroom | Self::JobUnknown)
     }
 }
 

@@ -88,9 +88,42 @@ fn ask(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstance
     if !obstacles.is_empty() {
         return Step::Next { reports: one_per_reason(obstacles), again: None };
     }
+    if let Some(step) = tried_elsewhere(pod, targets, memory, around) {
+        return step;
+    }
+    let swaps_wanted = restarts_risked(pod, targets, memory, around);
+    if let Some(step) = swap::no_room(pod, swaps_wanted, memory, around).filter(|_| swaps_wanted > 0) {
+        return step;
+    }
     let note = note(pod, targets, memory, around);
     let names = targets.iter().map(|target| target.name.clone()).collect();
-    Step::Here(Decision::act(Action::Recreate(names), Report { reason: Reason::RecreateRequested, note }))
+    let requested = Decision::act(Action::Recreate(names), Report { reason: Reason::RecreateRequested, note });
+    Step::Here(Decision { swaps_wanted, ..requested })
+}
+
+/// One pod at a time finds out how a sidecar ends, and the others wait for it; not longer than for a daemon that does not answer.
+fn tried_elsewhere(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
+    let unknown = targets.iter().filter(|target| past_exit(pod, target, memory, around).is_none());
+    let until = unknown.filter_map(|target| around.openkruise.past_exits.tried_until(pod, target, around.now)).max()?;
+    let patience = memory.mains_done_at.unwrap_or(around.now) + ANSWERS;
+    if around.now < patience {
+        return Some(Step::Here(Decision::later(Reason::ExitCodeProbed, patience.min(until))));
+    }
+    let note = "OpenKruise's daemon was asked to end the same sidecar of another pod, and has not: does it run on the node?".to_owned();
+    Some(Step::Next { reports: vec![Report { reason: Reason::RecreateUnanswered, note }], again: Some(until) })
+}
+
+/// How many containers may come back, and count as restarts of the Job like those of swaps.
+fn restarts_risked(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> u32 {
+    let comes_back = |target: &&&Container| *target.effective_policy(pod) != RestartPolicy::Never || target.has_restart_rules;
+    let risked = targets.iter().filter(comes_back).filter(|target| past_exit(pod, target, memory, around) != Some(Some(0)));
+    u32::try_from(risked.count()).unwrap_or(u32::MAX)
+}
+
+/// How long a request may take at most, until it is known how its containers have ended.
+#[must_use]
+pub fn patience(pod: &Pod) -> Duration {
+    swap::graces(pod).saturating_add(ANSWERS).saturating_add(STOPPED_VISIBLE)
 }
 
 /// What was chosen, and why.
@@ -214,7 +247,8 @@ fn follow(pod: &Pod, targets: &[&Container], request: &RecreateRequest, memory: 
     if lead_on || !reports.is_empty() {
         return Step::Next { reports: one_per_reason(reports), again };
     }
-    Step::Here(Decision { again, ..Decision::quiet(Reason::RecreatePending) })
+    let swaps_wanted = restarts_risked(pod, targets, memory, around);
+    Step::Here(Decision { again, swaps_wanted, ..Decision::quiet(Reason::RecreatePending) })
 }
 
 fn progress(pod: &Pod, target: &Container, request: &RecreateRequest, asked_at: Duration, memory: &Memory, now: Duration) -> Progress {
@@ -232,33 +266,37 @@ fn progress(pod: &Pod, target: &Container, request: &RecreateRequest, asked_at: 
     if let Some(what) = came_back(target, recreated) {
         return over(Reason::RecreateFailed, what);
     }
-    let (until, reason, what) = patience(pod, request, asked_at);
+    let (until, reason, what) = deadline(pod, request, asked_at);
     if request.phase == RequestPhase::Completed && !recreated.killed {
         return over(Reason::RecreateUnanswered, format!("{name} is over and has not stopped it: {}", request.message));
     }
     if now < until { Progress::Until(until) } else { over(reason, format!("{name} {what}")) }
 }
 
-/// It was stopped, and runs or will run again.
-fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
-    let status = target.status.as_ref()?;
-    let is_another = !recreated.container_id.is_empty()
-        && (status.container_id != recreated.container_id || status.restart_count > recreated.restart_count);
-    let back = match &status.state {
-        ContainerState::Running { .. } => is_another,
+/// Whether the container of a request was stopped, and runs or will run again.
+pub(super) fn is_back(target: &Container, recreated: &Recreated) -> bool {
+    let Some(status) = &target.status else { return false };
+    match &status.state {
+        ContainerState::Running { .. } => {
+            !recreated.container_id.is_empty()
+                && (status.container_id != recreated.container_id || status.restart_count > recreated.restart_count)
+        }
         ContainerState::Waiting { .. } => recreated.killed,
         ContainerState::Terminated(_) | ContainerState::Unreported => false,
-    };
-    let code = status.last_end.as_ref().and_then(|end| end.exit_code);
-    let code = code.map_or_else(String::new, |code| format!(" with exit code {code}"));
-    back.then(|| {
+    }
+}
+
+fn came_back(target: &Container, recreated: &Recreated) -> Option<String> {
+    let end = target.status.as_ref().and_then(|status| status.last_end.as_ref());
+    let code = end.and_then(|end| end.exit_code).map_or_else(String::new, |code| format!(" with exit code {code}"));
+    is_back(target, recreated).then(|| {
         format!(
             "OpenKruise's daemon stopped it, it ended{code}, and the node started it again: let it exit with 0 on SIGTERM, or allow finish"
         )
     })
 }
 
-fn patience(pod: &Pod, request: &RecreateRequest, asked_at: Duration) -> (Duration, Reason, &'static str) {
+fn deadline(pod: &Pod, request: &RecreateRequest, asked_at: Duration) -> (Duration, Reason, &'static str) {
     if request.phase == RequestPhase::Unanswered {
         let what = "is not answered by OpenKruise's daemon: does it run on the node?";
         return (asked_at + ANSWERS, Reason::RecreateUnanswered, what);

@@ -7,12 +7,13 @@ use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report, Swap};
 use super::derived_images::Paths;
 use super::evidence::{self, Progress};
+use super::headroom::{Headroom, Shortage};
 use super::ladder::{Rung, Step};
 use super::memory::{Memory, SwapRecord};
 use super::preflight::{Preflight, preflight};
 use super::reason::Reason;
 use super::roles;
-use super::terminate::{Unended, one_per_reason};
+use super::terminate::{Unended, one_per_reason, unended};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 
 /// What a started exit image may take until it counts as running on: it exits in milliseconds, but its end becomes visible
@@ -23,6 +24,8 @@ const SWAP_VISIBLE: Duration = Duration::from_secs(60);
 /// What a node may take to get over a trouble with the exit image before the next rung is tried: two tries of a pull that backs off
 /// for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
+/// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose pod ends at once.
+const JOB_APPEARS: Duration = Duration::from_secs(30);
 /// The grace period where the pod gives none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 /// How often the image of one container is swapped when something keeps changing it back.
@@ -43,7 +46,7 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
         return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
     }
     if !plan.swaps.is_empty() {
-        return if around.may_swap(pod) { plan.decide(memory, around) } else { Step::Next { reports: Vec::new(), again: None } };
+        return if around.may_swap(pod) { plan.decide(pod, memory, around) } else { Step::Next { reports: Vec::new(), again: None } };
     }
     match pending(pod, unended, !later.is_empty(), memory, around.now) {
         Step::Here(decision) if decision.reason == Reason::SwapPending && !plan.blocked.is_empty() => {
@@ -97,6 +100,11 @@ fn rejected(pod: &Pod) -> Report {
     Report { reason: Reason::SwapRejected, note }
 }
 
+/// How many swaps are still to be made.
+pub(super) fn wanted(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> u32 {
+    Plan::make(pod, &unended(pod), memory, around).size()
+}
+
 /// The swaps that are still to be made, and what to say about them.
 #[derive(Default)]
 struct Plan {
@@ -140,7 +148,11 @@ impl Plan {
         }
     }
 
-    fn decide(self, memory: &Memory, around: &Circumstances<'_>) -> Step {
+    fn size(&self) -> u32 {
+        u32::try_from(self.swaps.len()).unwrap_or(u32::MAX)
+    }
+
+    fn decide(self, pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Step {
         let undone =
             self.swaps.iter().find(|swap| memory.swap_of(&swap.container).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER));
         if let Some(swap) = undone {
@@ -153,8 +165,11 @@ impl Plan {
         if let Some(until) = around.facts.probed_until {
             return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
-        let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
-        Step::Here(Decision::act(Action::Swap(self.swaps), report))
+        let swaps_wanted = self.size();
+        no_room(pod, swaps_wanted, memory, around).unwrap_or_else(|| {
+            let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
+            Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
+        })
     }
 
     fn note(&self) -> String {
@@ -168,6 +183,41 @@ impl Plan {
         }
         note
     }
+}
+
+/// What is to be done instead, where so many restarts do not fit into what the Job of the pod allows.
+pub(super) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
+    match around.headroom.answer(pod, restarts) {
+        Headroom::Free | Headroom::Fits => None,
+        Headroom::Wait(_) | Headroom::PodsUnknown => {
+            Some(Step::Here(Decision { swaps_wanted: restarts, ..Decision::quiet(Reason::HeadroomWait) }))
+        }
+        Headroom::NeverFits(shortage) => Some(Step::Next { reports: vec![no_headroom(&shortage)], again: None }),
+        Headroom::JobUnknown { trouble } => Some(job_unknown(trouble.as_deref(), memory, around.now)),
+    }
+}
+
+/// Told of the Job, so in words that are true of all its pods.
+fn no_headroom(shortage: &Shortage) -> Report {
+    let note = format!(
+        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. Raise spec.backoffLimit to at least {}, allow finish, or end the sidecars yourself",
+        shortage.limit_needed()
+    );
+    Report { reason: Reason::NoHeadroom, note }
+}
+
+/// Never a swap on a guess: first the Job has a while to appear, then it is told what is missing.
+fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
+    let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
+    if now < until {
+        return Step::Here(Decision::later(Reason::JobUnknown, until));
+    }
+    let fix = trouble.map_or_else(
+        || "is gone while its pods are not: delete them too, or end their sidecars yourself".to_owned(),
+        |trouble| format!("cannot be seen ({trouble}): allow the controller to list and watch jobs of the group batch"),
+    );
+    let note = format!("the mains of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}");
+    Step::Next { reports: vec![Report { reason: Reason::JobUnknown, note }], again: None }
 }
 
 /// A container whose spec shows the exit image and that has not ended.

@@ -197,7 +197,9 @@ fn climb(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumsta
             }
         }
     }
-    exhausted(pod, refused, earliest, around)
+    let short = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
+    let swaps_wanted = if short { swap::wanted(pod, memory, around) } else { 0 };
+    Decision { swaps_wanted, ..exhausted(pod, refused, earliest, around) }
 }
 
 /// What one rung says; `later` are those after it.

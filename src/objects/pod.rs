@@ -1,6 +1,7 @@
 //! The pod as it is kept: what decisions need, each container joined with its status by name.
 
 use super::env::Mark;
+use super::job::JobRef;
 use crate::decide::command::ContainerFacts;
 
 /// The `status.reason` that the virtual-kubelet library writes when its provider has failed to create or update the pod, with phase
@@ -18,6 +19,8 @@ pub struct Pod {
     pub uid: Box<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// The Job that controls the pod, by `metadata.ownerReferences`.
+    pub job: Option<Box<JobRef>>,
     /// `spec.restartPolicy`
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`
@@ -33,6 +36,8 @@ pub struct Pod {
     pub platform_ends_eci_sidecars: bool,
     /// `spec.containers`, in their order; init and ephemeral containers are not read.
     pub containers: Vec<Container>,
+    /// The restartCounts of `status.initContainerStatuses`, and of statuses that belong to none of `containers`.
+    pub other_restarts: i64,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
 }
@@ -162,6 +167,15 @@ impl Phase {
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl Pod {
+    /// The restartCounts of all containers, those of init containers included.
+    #[must_use]
+    pub fn restarts(&self) -> i64 {
+        let counts = self.containers.iter().filter_map(|container| Some(container.status.as_ref()?.restart_count));
+        counts.fold(self.other_restarts, i64::saturating_add)
     }
 }
 

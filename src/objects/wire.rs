@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surroundings, Text, policy};
 use super::env::Mark;
+use super::job::{JobRef, OwnerWire};
 use super::lenient::{Lenient, Object, Present};
 use super::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
 use crate::decide::command::ContainerFacts;
@@ -21,6 +22,8 @@ type Time = Lenient<Option<jiff::Timestamp>>;
 pub struct PodWire {
     metadata: ObjectMeta,
     deleting: bool,
+    job: Option<Box<JobRef>>,
+    owners_malformed: bool,
     spec: Lenient<Object<SpecWire>>,
     status: Lenient<Object<StatusWire>>,
 }
@@ -42,6 +45,7 @@ struct MetaWire {
     uid: Text,
     resource_version: Text,
     deletion_timestamp: Lenient<Present>,
+    owner_references: Objects<OwnerWire>,
 }
 
 type SpecWire = PodSpecWire<ContainerWire>;
@@ -81,7 +85,15 @@ impl From<ContainerSpecWire> for ContainerWire {
 struct StatusWire {
     phase: Text,
     reason: Text,
+    init_container_statuses: Objects<RestartsWire>,
     container_statuses: Objects<ContainerStatusWire>,
+}
+
+/// All that counts of the status of an init container.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RestartsWire {
+    restart_count: Integer,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -139,7 +151,15 @@ impl<'de> Deserialize<'de> for PodWire {
             resource_version: text(meta.resource_version),
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, deleting: meta.deletion_timestamp.value.0, spec: top.spec, status: top.status })
+        let owners = meta.owner_references;
+        Ok(Self {
+            metadata,
+            deleting: meta.deletion_timestamp.value.0,
+            job: OwnerWire::job(&owners.value),
+            owners_malformed: owners.malformed || owners.value.iter().any(|owner| owner.malformed),
+            spec: top.spec,
+            status: top.status,
+        })
     }
 }
 
@@ -176,6 +196,7 @@ impl PodWire {
         let malformed = self.malformed();
         let mut spec = self.spec.value.0;
         let status = self.status.value.0;
+        let init = status.init_container_statuses.value.iter().map(|init| init.value.0.restart_count.value.unwrap_or_default());
         let mut statuses = StatusList::read(status.container_statuses.value);
         let containers = std::mem::take(&mut spec.containers.value);
         let node = spec.node_name.value.take().unwrap_or_default();
@@ -185,6 +206,7 @@ impl PodWire {
             name: boxed(self.metadata.name)?,
             uid: boxed(self.metadata.uid)?,
             deleting: self.deleting,
+            job: self.job,
             restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
             grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
             node,
@@ -192,6 +214,7 @@ impl PodWire {
             reason: status.reason.value.unwrap_or_default(),
             platform_ends_eci_sidecars: false,
             containers: containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect(),
+            other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
             malformed,
         })
     }
@@ -200,7 +223,9 @@ impl PodWire {
         let spec = &self.spec.value.0;
         let status = &self.status.value.0;
         let containers = &spec.containers;
+        let init = &status.init_container_statuses;
         let fields = [
+            (self.owners_malformed, "metadata.ownerReferences"),
             (self.spec.malformed, "spec"),
             (self.status.malformed, "status"),
             (spec.restart_policy.malformed, "spec.restartPolicy"),
@@ -208,7 +233,9 @@ impl PodWire {
             (containers.value.iter().any(ContainerWire::malformed), "spec.containers[*]"),
             (status.phase.malformed, "status.phase"),
             (status.container_statuses.malformed, "status.containerStatuses"),
-            (status.container_statuses.value.iter().any(|s| s.malformed || s.value.0.state.malformed), "status.containerStatuses[*]"),
+            (status.container_statuses.value.iter().any(ContainerStatusWire::malformed), "status.containerStatuses[*]"),
+            (init.malformed, "status.initContainerStatuses"),
+            (init.value.iter().any(|s| s.malformed || s.value.0.restart_count.malformed), "status.initContainerStatuses[*]"),
         ];
         fields.iter().find(|(malformed, _)| *malformed).map(|(_, field)| *field)
     }
@@ -250,9 +277,18 @@ impl StatusList {
         let at = self.0.iter().position(|s| s.name.value.as_deref() == Some(name))?;
         Some(self.0.remove(at).read())
     }
+
+    /// The restarts of those that no container took.
+    fn restarts(&self) -> impl Iterator<Item = i64> {
+        self.0.iter().map(|status| status.restart_count.value.unwrap_or_default())
+    }
 }
 
 impl ContainerStatusWire {
+    fn malformed(status: &Lenient<Object<Self>>) -> bool {
+        status.malformed || status.value.0.state.malformed || status.value.0.restart_count.malformed
+    }
+
     fn read(self) -> ContainerStatus {
         ContainerStatus {
             image: self.image.value.unwrap_or_default(),

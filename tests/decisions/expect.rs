@@ -5,6 +5,7 @@ use std::time::Duration;
 use swaplet::decide::circumstances::{Circumstances, NodeFacts};
 use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::headroom::{Ledger, Swapped};
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
 use swaplet::decide::node_class::NodeClass;
@@ -41,6 +42,7 @@ pub struct Life {
     pub memory: Memory,
     pub rules: ExitImages,
     pub ladder: Ladder,
+    pub headroom: Ledger,
     pub node: NodeClass,
     pub openkruise: Neighbour,
     pub facts: NodeFacts,
@@ -68,6 +70,7 @@ impl Life {
             memory: Memory::default(),
             rules,
             ladder: Ladder::default(),
+            headroom: Ledger::default(),
             node: NodeClass::Kubelet,
             openkruise: Neighbour::default(),
             facts: NodeFacts::default(),
@@ -91,7 +94,15 @@ impl Life {
             request: request.as_ref(),
             past_exits,
         };
-        Circumstances { exit_images: &self.rules, ladder: &self.ladder, node: self.node, facts: self.facts, openkruise, now: self.now }
+        Circumstances {
+            exit_images: &self.rules,
+            ladder: &self.ladder,
+            headroom: &self.headroom,
+            node: self.node,
+            facts: self.facts,
+            openkruise,
+            now: self.now,
+        }
     }
 
     /// Looks at a pod, and remembers a report as made.
@@ -102,6 +113,7 @@ impl Life {
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
         self.memory.observe_request(self.openkruise.request.as_ref(), self.now);
+        self.headroom.observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
         let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);

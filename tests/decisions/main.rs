@@ -10,6 +10,8 @@ mod coexist;
 mod event_filter;
 mod evidence;
 mod expect;
+mod headroom;
+mod headroom_model;
 mod node_classes;
 mod node_facts;
 mod node_verdicts;

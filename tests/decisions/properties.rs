@@ -64,6 +64,8 @@ fn key() -> impl Strategy<Value = String> {
         "status",
         "phase",
         "containerStatuses",
+        "initContainerStatuses",
+        "ownerReferences",
         "state",
         "lastState",
         "terminated",

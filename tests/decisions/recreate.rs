@@ -1,5 +1,7 @@
 //! The rung `recreate`: when OpenKruise's daemon is asked, when that would do harm, and what becomes of a request.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use swaplet::decide::decision::{Action, Decision};
 use swaplet::decide::exit_images::ExitImages;
@@ -7,6 +9,7 @@ use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::past_exits::PastExits;
 use swaplet::decide::reason::Reason;
+use swaplet::objects::job::JobWire;
 use swaplet::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
@@ -53,11 +56,18 @@ fn asked_for(decision: &Decision) -> Vec<&str> {
 /// Asks, and the request is made: what was told.
 #[track_caller]
 fn asks(life: &mut Life, pod: &PodBuilder) -> String {
+    asks_as(life, pod, "uid-1")
+}
+
+#[track_caller]
+fn asks_as(life: &mut Life, pod: &PodBuilder, uid: &str) -> String {
     let decision = life.sees(pod);
     assert_eq!((decision.reason, asked_for(&decision)), (Reason::RecreateRequested, vec!["log"]), "{decision:?}");
     assert!(decision.reports.is_empty(), "{decision:?}");
     life.memory.asked_for(None, false, life.now);
-    decision.done.unwrap().note
+    let note = decision.done.unwrap().note;
+    assert!(note.contains(&RecreateRequest::name_for(uid)), "{note}");
+    note
 }
 
 /// Neither a swap nor a request leads on, for exactly these reasons: what was told of the last.
@@ -76,10 +86,7 @@ fn a_sidecar_that_cannot_be_swapped_is_asked_for_once() {
         let mut life = life();
         let pod = done(policy, running());
         let note = asks(&mut life, &pod);
-        assert!(
-            note.contains("sidecar-termination-uid-1") && note.contains("not known yet") && note.contains("ExitImageMissing"),
-            "{note}"
-        );
+        assert!(note.contains("not known yet") && note.contains("ExitImageMissing"), "{note}");
         life.is_silent(&pod, Reason::RecreatePending);
         life.openkruise.request = Some(request(json!({})));
         life.is_silent(&pod, Reason::RecreatePending);
@@ -145,24 +152,91 @@ fn a_container_that_always_restarts_is_not_asked_for() {
 #[test]
 fn another_pod_tells_how_a_sidecar_ends() {
     let mut exits = PastExits::new();
-    exits.learn(&done("Never", sidecar("log").ended(143)).phase("Failed").read(), &rules());
+    exits.learn(&done("Never", sidecar("log").ended(143)).phase("Failed").read(), None, &rules());
     let mut life = life();
     life.openkruise.past_exits = exits.clone();
     refuses(&mut life, &done("Never", running()), &[Reason::ExitImageMissing, Reason::RecreateExitCode]);
 
     // Another image is another program, and the latest end counts.
     asks(&mut self::life(), &done("Never", running().image("registry.example/log:v2")));
-    exits.learn(&done("Never", sidecar("log").ended(0)).phase("Succeeded").read(), &rules());
+    exits.learn(&done("Never", sidecar("log").ended(0)).phase("Succeeded").read(), None, &rules());
     let mut life = self::life();
     life.openkruise.past_exits = exits;
     assert!(asks(&mut life, &done("Never", running())).contains("exit code 0 before"));
 }
 
 #[test]
+fn a_sidecar_that_comes_back_tells_how_it_ended() {
+    let request = request(state("Recreating", true, ""));
+    let mut exits = PastExits::new();
+    let back = done("OnFailure", running().restarted_as("x", 1).last_ended(143)).read();
+    assert!(!exits.learn(&back, None, &rules()), "it may have crashed by itself");
+    assert!(exits.learn(&back, Some(&request), &rules()));
+    assert!(!exits.learn(&back, Some(&request), &rules()));
+    assert_eq!(exits.of(&back, &back.containers[1]), Some(143));
+}
+
+/// Another pod with the same sidecar.
+fn another(policy: &str) -> PodBuilder {
+    done(policy, running()).set("/metadata/uid", "uid-2").set("/metadata/name", "job-other")
+}
+
+#[test]
+fn one_pod_at_a_time_finds_out_how_a_sidecar_ends() {
+    let mut exits = PastExits::new();
+    exits.try_starts(&another("Never").read(), &["log".into()], Duration::from_secs(100));
+    let mut life = life();
+    life.openkruise.past_exits = exits.clone();
+    let pod = done("Never", running());
+    let waits = life.is_silent(&pod, Reason::ExitCodeProbed);
+    assert_eq!(waits.again, Some(Duration::from_secs(40)));
+    // The one that finds out does not wait for itself, and another sidecar has nothing to do with it.
+    asks_as(&mut exits_of(&exits), &another("Never"), "uid-2");
+    asks(&mut exits_of(&exits), &done("Never", running().image("registry.example/log:v2")));
+
+    // Nobody waits longer than for a daemon that does not answer.
+    let told = refuses(life.later(40), &pod, &[Reason::ExitImageMissing, Reason::RecreateUnanswered]);
+    assert!(told.contains("another pod"), "{told}");
+    assert_eq!(life.sees(&pod).again, Some(Duration::from_secs(100)));
+
+    // It has found out, or never will.
+    exits.try_ends("uid-2");
+    asks(&mut exits_of(&exits), &pod);
+    exits.try_starts(&another("Never").read(), &["log".into()], Duration::from_secs(100));
+    assert!(exits.learn(&another("Never").but("log", |log| log.ended(0)).read(), None, &rules()));
+    asks(&mut exits_of(&exits), &pod);
+}
+
+fn exits_of(exits: &PastExits) -> Life {
+    let mut life = life();
+    life.openkruise.past_exits = exits.clone();
+    life
+}
+
+#[test]
+fn a_restart_that_may_come_has_to_fit_into_the_job() {
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "job-1", "controller": true}]);
+    let of_job = |policy: &str| done(policy, running()).set("/metadata/ownerReferences", owner.clone());
+    let job = json!({"metadata": {"uid": "job-1", "name": "job", "namespace": "batch"}, "spec": {"backoffLimit": 0}});
+    let limited = || {
+        let mut life = life();
+        life.headroom.pod_list_starts();
+        life.headroom.pod_list_ends(0);
+        life.headroom.job(&serde_json::from_value::<JobWire>(job.clone()).unwrap().read().unwrap());
+        life
+    };
+    let decision = limited().sees(&of_job("OnFailure"));
+    let told: Vec<_> = decision.reports.iter().map(|report| report.reason).collect();
+    assert_eq!((&decision.action, &*told), (&None, &[Reason::ExitImageMissing, Reason::NoHeadroom][..]), "{decision:?}");
+    asks(&mut limited(), &of_job("Never"));
+    asks(&mut limited(), &of_job("OnFailure").but("log", |log| log.last_ended(0)));
+}
+
+#[test]
 fn what_ended_while_the_main_ran_or_was_an_exit_image_tells_nothing() {
     let mut exits = PastExits::new();
-    exits.learn(&pod("Never").with(main_container("main").running()).with(sidecar("log").ended(1)).read(), &rules());
-    exits.learn(&done("Never", sidecar("log").image(EXIT).ended(1)).read(), &rules());
+    exits.learn(&pod("Never").with(main_container("main").running()).with(sidecar("log").ended(1)).read(), None, &rules());
+    exits.learn(&done("Never", sidecar("log").image(EXIT).ended(1)).read(), None, &rules());
     for image in [sidecar("log"), sidecar("log").image(EXIT)] {
         let read = done("Never", image).read();
         assert_eq!(exits.of(&read, &read.containers[1]), None);

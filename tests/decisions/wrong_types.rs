@@ -11,8 +11,9 @@ fn ready() -> PodBuilder {
 }
 
 /// Every place of a pod that is read.
-const PLACES: [&str; 30] = [
+const PLACES: [&str; 32] = [
     "/metadata/deletionTimestamp",
+    "/metadata/ownerReferences",
     "/spec",
     "/spec/restartPolicy",
     "/spec/terminationGracePeriodSeconds",
@@ -42,6 +43,7 @@ const PLACES: [&str; 30] = [
     "/status/containerStatuses/1/containerID",
     "/status/containerStatuses/1/restartCount",
     "/status/containerStatuses/1/state",
+    "/status/initContainerStatuses",
 ];
 
 fn put(json: &mut Value, place: &str, value: Value) {
@@ -89,7 +91,17 @@ fn any_wrong_type_in_any_field_of_a_running_pod_writes_nothing() {
 
 #[test]
 fn a_wrong_type_where_roles_and_ends_are_read_is_told() {
-    let places = ["/spec", "/spec/containers", "/spec/containers/1", "/spec/containers/1/env", "/status", "/status/containerStatuses"];
+    let places = [
+        "/metadata/ownerReferences",
+        "/spec",
+        "/spec/containers",
+        "/spec/containers/1",
+        "/spec/containers/1/env",
+        "/status",
+        "/status/containerStatuses",
+        "/status/containerStatuses/1/restartCount",
+        "/status/initContainerStatuses",
+    ];
     for place in places {
         let mut json = ready().json();
         put(&mut json, place, json!("text"));

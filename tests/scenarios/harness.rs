@@ -127,7 +127,7 @@ impl World {
         self.fault(effect, |rule| rule.verb(Verb::Patch).resource("pods").times(1))
     }
 
-    /// A rule for the next watch of a controller, or for the one that runs.
+    /// A rule for the next watch of pods of a controller, or for the one that runs.
     pub fn next_watch_fault(&self, effect: impl Into<Effect>) -> RuleId {
         self.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods").times(1))
     }
@@ -251,6 +251,11 @@ impl World {
         self.requests().iter().filter(|request| request.verb == verb && request.resource != "nodes").count()
     }
 
+    /// How often controllers listed pods.
+    pub fn lists(&self) -> usize {
+        self.requests().iter().filter(|request| request.verb == Verb::List && request.resource == "pods").count()
+    }
+
     /// How many patches of a pod arrived from controllers, refused ones included.
     pub fn patches(&self, name: &str) -> usize {
         self.requests().iter().filter(|request| request.verb == Verb::Patch && request.name == name).count()
@@ -297,10 +302,11 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods and nodes are listed and watched, pods are patched, Events are created, and what is known of nodes is kept in one ConfigMap; nothing else is ever asked for.
+/// Pods, Jobs and nodes are listed and watched, pods are patched, Events are created, and what is known of nodes is kept in one
+/// ConfigMap; nothing else is ever asked for.
 pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
-        (Verb::List | Verb::Watch, "pods" | "nodes", "") | (Verb::Create, "events", "") => {}
+        (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
         (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
         _ => panic!("nobody may ask for this: {request:?}"),

@@ -54,8 +54,8 @@ pub struct Sent {
 
 impl Sent {
     /// Whether it is a watch of pods.
-    pub fn is_watch(&self) -> bool {
-        self.uri.contains("/pods?") && self.uri.contains("watch=true")
+    pub fn is_watch_of_pods(&self) -> bool {
+        self.uri.contains("watch=true") && self.uri.contains("/pods?")
     }
 }
 
@@ -93,9 +93,9 @@ impl Line {
         self.0.sent.lock().unwrap().clone()
     }
 
-    /// When the watches were asked for.
+    /// When the watches of pods were asked for.
     pub fn watches(&self) -> Vec<Instant> {
-        self.sent().into_iter().filter(Sent::is_watch).map(|sent| sent.at).collect()
+        self.sent().into_iter().filter(Sent::is_watch_of_pods).map(|sent| sent.at).collect()
     }
 
     /// When the patches left.

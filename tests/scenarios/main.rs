@@ -9,6 +9,7 @@ mod answers;
 mod crowds;
 mod edits;
 mod harness;
+mod headroom;
 mod line;
 mod lives;
 mod node;

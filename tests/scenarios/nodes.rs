@@ -1,7 +1,6 @@
 //! Nodes that cannot or will not run the exit image.
 
 use serde_json::json;
-use swaplet::testbed::apiserver::Verb;
 
 use super::harness::World;
 use super::node::{Kubelet, terminated};
@@ -174,7 +173,7 @@ async fn t28_the_clock_of_the_node_does_not_matter() {
         world.wait(5).await;
         assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-        assert_eq!(world.count(Verb::List), 1);
+        assert_eq!(world.lists(), 1);
         world.is_quiet().await;
     }
 }

@@ -165,14 +165,15 @@ fn may_be_sent_beside_openkruise(request: &Recorded) {
 /// A request is made as OpenKruise's own SidecarTerminator makes it, field by field.
 fn is_openkruises(body: &Value) {
     let uid = body["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap();
+    let pod = &body["spec"]["podName"];
     let expected = json!({
         "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
         "metadata": {
             "namespace": "default", "name": format!("sidecar-termination-{uid}"),
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": true, "blockOwnerDeletion": true}],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": true, "blockOwnerDeletion": true}],
         },
         "spec": {
-            "podName": "p", "containers": [{"name": "side"}],
+            "podName": pod, "containers": [{"name": "side"}],
             "strategy": {"forceRecreate": true, "failurePolicy": "Ignore"},
         },
     });
@@ -230,19 +231,21 @@ impl Daemon {
         if self.error.is_some() {
             return world.set_request_status(request, json!({"phase": "Completed"})).await;
         }
-        world.ends("p", "side", self.stop_code).await;
-        if self.stop_code != 0 && world.get("p")["spec"]["restartPolicy"] == "OnFailure" {
+        let pod = request["spec"]["podName"].as_str().unwrap();
+        world.ends(pod, "side", self.stop_code).await;
+        if self.stop_code != 0 && world.get(pod)["spec"]["restartPolicy"] == "OnFailure" {
             self.start_again(world, request).await;
         }
     }
 
     async fn start_again(self, world: &World, request: &Value) {
-        let mut statuses = world.get("p")["status"]["containerStatuses"].clone();
+        let pod = request["spec"]["podName"].as_str().unwrap();
+        let mut statuses = world.get(pod)["status"]["containerStatuses"].clone();
         statuses[1]["lastState"] = terminated(self.stop_code, 0);
         statuses[1]["state"] = running();
         statuses[1]["restartCount"] = 1.into();
         statuses[1]["containerID"] = "containerd://side-1".into();
-        world.set_status("p", json!({"phase": "Running", "containerStatuses": statuses})).await;
+        world.set_status(pod, json!({"phase": "Running", "containerStatuses": statuses})).await;
         let state = json!({"name": "side", "phase": "Succeeded", "isKilled": true});
         world.set_request_status(request, json!({"phase": "Completed", "containerRecreateStates": [state]})).await;
     }
@@ -361,6 +364,49 @@ async fn a_pod_that_fails_by_its_sidecar_is_told_and_protects_the_next() {
     world.wait(5).await;
     assert_eq!((world.phase("q").as_str(), world.asked()), ("Running", 1));
     assert_eq!(sorted(world.events("q")), ["ExitImageMissing", "RecreateExitCode"]);
+    world.is_quiet_beside_openkruise().await;
+}
+
+/// Ten pods with the same sidecar are done at once: one of them finds out how it ends.
+#[tokio::test(start_paused = true)]
+async fn of_ten_pods_one_pays_for_a_sidecar_that_fails_it() {
+    for (policy, rules, asked, succeeded) in [("Never", last(), 1, 0), ("Never", first(), 1, 9), ("OnFailure", first(), 1, 10)] {
+        let world = World::with_openkruise(policy).await;
+        let names: Vec<_> = (0..10).map(|nth| format!("q{nth}")).collect();
+        for name in &names {
+            world.run_pod(&pod(name, policy)).await;
+        }
+        let _life = world.start_beside(rules);
+        world.start_kubelet(Kubelet { stop_code: 143, ..Kubelet::default() });
+        world.start_daemon(Daemon { stop_code: 143, ..OBEDIENT });
+        world.wait(1).await;
+        for name in &names {
+            world.ends(name, "main", 0).await;
+        }
+        world.wait(30).await;
+        assert_eq!(world.asked(), asked, "{policy}");
+        let phases = |phase: &str| names.iter().filter(|name| world.phase(name) == phase).count();
+        assert_eq!((phases("Succeeded"), phases("Failed")), (succeeded, usize::from(policy == "Never")), "{policy}");
+        world.is_quiet_beside_openkruise().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_ten_pods_all_end_where_the_sidecar_obeys() {
+    let world = World::with_openkruise("Never").await;
+    let names: Vec<_> = (0..10).map(|nth| format!("q{nth}")).collect();
+    for name in &names {
+        world.run_pod(&pod(name, "Never")).await;
+    }
+    let _life = world.start_beside(last());
+    world.start_daemon(OBEDIENT);
+    world.wait(1).await;
+    for name in &names {
+        world.ends(name, "main", 0).await;
+    }
+    world.wait(15).await;
+    assert!(names.iter().all(|name| world.phase(name) == "Succeeded"));
+    assert_eq!((world.asked(), world.recreate_requests().len()), (10, 10));
     world.is_quiet_beside_openkruise().await;
 }
 

@@ -14,7 +14,7 @@ const SWAPPED: [&str; 1] = ["SidecarSwapped"];
 
 /// The pod ends as always, with so many lists in all.
 async fn all_is_well(world: &World, lists: usize) {
-    assert_eq!((world.image("p").as_str(), world.patches("p"), world.count(Verb::List)), (EXIT, 1, lists));
+    assert_eq!((world.image("p").as_str(), world.patches("p"), world.lists()), (EXIT, 1, lists));
     assert_eq!(world.events("p"), SWAPPED);
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
@@ -106,12 +106,12 @@ async fn t12_every_watch_expires_at_once_for_a_while() {
         let (world, life) = World::with_pod("OnFailure").await;
         let expired = world.fault(effect, |rule| rule.verb(Verb::Watch).resource("pods"));
         world.wait(120).await;
-        let lists = world.count(Verb::List);
+        let lists = world.lists();
         assert!(lists <= 20, "{lists} lists in two minutes");
         assert!(most_watches_in_a_second(&life) <= 5);
         world.end_fault(expired);
         world.wait(20).await;
-        let lists = world.count(Verb::List);
+        let lists = world.lists();
         world.ends("p", "main", 0).await;
         world.wait(1).await;
         all_is_well(&world, lists).await;
@@ -172,7 +172,7 @@ async fn t14_a_version_that_the_server_keeps_refusing_is_given_up_for_a_list() {
     assert_eq!((world.image("p").as_str(), world.patches("p")), (EXIT, 1));
     world.end_fault(restored);
     world.wait(20).await;
-    all_is_well(&world, world.count(Verb::List)).await;
+    all_is_well(&world, world.lists()).await;
 }
 
 #[tokio::test(start_paused = true)]

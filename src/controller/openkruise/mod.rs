@@ -7,12 +7,14 @@ mod manager;
 pub mod observe;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::index::Rules;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::node_class::NodeClass;
 use crate::decide::openkruise::{Coexist, Daemon, Daemons, OpenKruise, Terminator};
 use crate::decide::past_exits::PastExits;
+use crate::decide::recreate::patience;
 use crate::objects::daemon_pod::DaemonPod;
 use crate::objects::pod::Pod;
 use crate::objects::recreate_request::RecreateRequest;
@@ -97,9 +99,19 @@ impl Known {
         if class == NodeClass::Kubelet && self.daemons.on(&pod.node) == Daemon::Ready { NodeClass::Daemon } else { class }
     }
 
-    /// A pod was seen: how its sidecars ended is remembered.
-    pub fn learn(&mut self, pod: &Pod, exit_images: &ExitImages) {
-        self.past_exits.learn(pod, exit_images);
+    /// A pod was seen: how its sidecars ended is remembered. Whether that is news for others.
+    pub fn learn(&mut self, pod: &Pod, exit_images: &ExitImages) -> bool {
+        self.past_exits.learn(pod, self.requests.get(&pod.uid), exit_images)
+    }
+
+    /// A request for these containers of a pod is about to be made.
+    pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Duration) {
+        self.past_exits.try_starts(pod, containers, now + patience(pod));
+    }
+
+    /// The pod is forgotten, or its request was not made.
+    pub fn request_ends(&mut self, uid: &str) {
+        self.past_exits.try_ends(uid);
     }
 
     /// Takes in what is new.

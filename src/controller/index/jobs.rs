@@ -1,0 +1,93 @@
+//! What the pods of one Job have in common: their restarts, who waits for whom, and what is told of the Job.
+
+use std::time::Duration;
+
+use super::{Effect, Entry, Index, Write, notice};
+use crate::controller::writer::{Outcome, Target};
+use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::exit_images::ExitImages;
+use crate::decide::headroom::{Ledger, Need, Swapped};
+use crate::decide::reason::Reason;
+
+/// After this a write without an answer has been applied, or never will be: the API server gives up a request after a minute (its
+/// `--request-timeout`), and a watch shows what was done within another.
+const LATE_EFFECT: Duration = Duration::from_secs(120);
+
+impl Index {
+    /// How many pods wait for others of their Job.
+    #[must_use]
+    pub const fn waiting_for_headroom(&self) -> usize {
+        self.headroom.waiting()
+    }
+
+    /// Changes what is known of Jobs, and looks at the pods that this concerns.
+    pub fn jobs(&mut self, change: impl FnOnce(&mut Ledger), now: Duration) -> Vec<Effect> {
+        change(&mut self.headroom);
+        self.look_at_woken(now)
+    }
+
+    /// Looks at the pods whose place in their Job has changed. To look at a pod again moves nobody's place, so this comes to an
+    /// end.
+    pub(super) fn look_at_woken(&mut self, now: Duration) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        loop {
+            let woken = self.headroom.take_wakes();
+            if woken.is_empty() {
+                return effects;
+            }
+            for uid in woken {
+                effects.extend(self.look(&uid, now));
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Takes the restarts of swaps from a state that the watch has shown and that is looked at for the first time; whether it is
+    /// one. A swap that only our own write says is still counted as granted.
+    pub(super) fn shown(&mut self, exit_images: &ExitImages) -> bool {
+        if self.fresh {
+            self.swapped = Swapped::of(&self.pod, &self.memory, exit_images);
+        }
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// What the decision needs of the Job. What was granted to a write is kept until the watch shows what became of it: an older
+    /// state may come after the answer.
+    pub(super) fn need(&mut self, decision: &Decision, shown: bool, now: Duration) -> Need {
+        let may_write = self.memory.in_flight || decision.swaps_wanted > 0 || decision.reason == Reason::WriteBackoff;
+        self.unseen = self.unseen.filter(|until| *until > now && (may_write || !shown));
+        if self.memory.in_flight || self.unseen.is_some() {
+            Need::Held
+        } else if decision.swaps_wanted > 0 {
+            Need::Swaps(decision.swaps_wanted)
+        } else {
+            Need::Nothing
+        }
+    }
+
+    /// A write has come back that the watch may not have shown. One that was refused says nothing about those before it.
+    pub(super) fn note_unseen(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
+        let Action::Swap(swaps) = &write.action else { return };
+        let shows = |swap: &Swap| self.pod.containers.get(swap.index).is_some_and(|container| container.image != swap.from);
+        let until = match outcome {
+            Outcome::Applied(_) => Duration::MAX,
+            Outcome::Failed { .. } => now + LATE_EFFECT,
+            Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) => return,
+        };
+        if !swaps.iter().all(shows) {
+            self.unseen = self.unseen.max(Some(until));
+        }
+    }
+
+    /// What is true of the Job is told once for all its pods.
+    pub(super) fn tell(&mut self, report: &Report, headroom: &mut Ledger) -> Option<Effect> {
+        let target = if report.reason.regards_job() {
+            Target::job_of(&self.pod).filter(|_| headroom.first_time(&self.pod, report.reason))?
+        } else {
+            self.memory.said.push(report.reason);
+            Target::of(&self.pod)
+        };
+        notice(target, Some(report.clone()))
+    }
+}

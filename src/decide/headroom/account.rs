@@ -1,0 +1,315 @@
+//! The account of one Job: the restarts of its pods, and who waits for room.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Headroom, Need, Shortage};
+use crate::decide::reason::Reason;
+use crate::decide::roles;
+use crate::objects::pod::Pod;
+
+/// The place of a pod in line: by the time at which the last of its mains ended, then by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Turn {
+    mains_ended: Option<jiff::Timestamp>,
+    name: Box<str>,
+    uid: Box<str>,
+}
+
+/// What is seen of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Seen {
+    /// The sum of its restartCounts.
+    pub(super) restarts: i64,
+    /// Its containers that show an exit image: the pod will end, and with it its restarts go.
+    pub(super) swapped: i64,
+    /// Those of them whose restart is still to come.
+    pub(super) coming: i64,
+    /// Whether its mains are not done.
+    pub(super) mains_run: bool,
+}
+
+/// One pod that is not finished.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    seen: Seen,
+    claim: Claim,
+    list: u64,
+}
+
+/// What a pod has asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+enum Claim {
+    #[default]
+    None,
+    /// It stands in line.
+    Waiting(Turn, i64),
+    /// It may write, and has not begun: this can be taken back.
+    Granted(Turn, i64),
+    /// It may have written.
+    Held(i64),
+}
+
+/// One Job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Account {
+    pods: BTreeMap<Box<str>, Entry>,
+    line: BTreeSet<Turn>,
+    totals: Totals,
+    /// The first in line, where nothing that is under way will make room for it.
+    blocked: Option<Box<str>>,
+    /// Whether containers restarted by themselves after swaps were granted, so that not even these fit.
+    overdrawn: bool,
+    /// What was told of the Job under this limit.
+    said: BTreeSet<Reason>,
+}
+
+/// Sums over all pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Totals {
+    /// What the Job controller counts, and what swaps will add to it.
+    restarts: i64,
+    /// Swaps that are granted, written, or done in a pod that has not ended.
+    under_way: i64,
+    /// Pods whose mains are not done.
+    mains_run: i64,
+    /// Pods in which no swap is granted or made; those whose mains are not done among them.
+    idle: i64,
+}
+
+impl Turn {
+    pub(super) fn of(pod: &Pod) -> Self {
+        let mains_ended = roles::mains(pod).filter_map(|main| main.end()?.finished_at).max();
+        Self { mains_ended, name: pod.name.clone(), uid: pod.uid.clone() }
+    }
+}
+
+impl Claim {
+    const fn granted(&self) -> i64 {
+        match self {
+            Self::Granted(_, swaps) | Self::Held(swaps) => *swaps,
+            Self::None | Self::Waiting(..) => 0,
+        }
+    }
+}
+
+impl Totals {
+    fn of(entry: &Entry) -> Self {
+        let Entry { seen, claim, .. } = entry;
+        let under_way = seen.swapped + claim.granted();
+        Self {
+            restarts: seen.restarts + seen.coming + claim.granted(),
+            under_way,
+            mains_run: i64::from(seen.mains_run),
+            idle: i64::from(under_way == 0),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.restarts += other.restarts;
+        self.under_way += other.under_way;
+        self.mains_run += other.mains_run;
+        self.idle += other.idle;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        let Self { restarts, under_way, mains_run, idle } = other;
+        self.add(Self { restarts: -restarts, under_way: -under_way, mains_run: -mains_run, idle: -idle });
+    }
+
+    fn room(&self, limit: u32) -> i64 {
+        allowed(limit) - self.restarts
+    }
+
+    /// Whether so many swaps of a pod that is idle may be granted. The first swap may take what there is; those beside it leave a
+    /// rest.
+    fn admits(&self, swaps: i64, limit: u32) -> bool {
+        let room = self.room(limit);
+        let all = room + self.under_way;
+        swaps <= room && (self.under_way == 0 || self.under_way + swaps <= all - self.rest(all))
+    }
+
+    /// Containers may fail at any moment and be restarted, and together with swaps at that moment this must not fail the Job
+    /// either. So half of the room is left to mains as long as any runs, and one restart to the sidecars of pods that wait.
+    const fn rest(&self, all: i64) -> i64 {
+        match (self.mains_run, self.idle) {
+            (1.., _) => all / 2,
+            (_, 2..) => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// The largest sum of restarts that does not fail the Job.
+fn allowed(limit: u32) -> i64 {
+    i64::from(limit).saturating_sub(1).max(0)
+}
+
+impl Account {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
+    /// The pods whose mains are done.
+    pub(super) fn done_pods(&self) -> impl Iterator<Item = Box<str>> {
+        self.pods.iter().filter(|(_, entry)| !entry.seen.mains_run).map(|(uid, _)| uid.clone())
+    }
+
+    pub(super) fn observe(&mut self, uid: &str, seen: Seen, list: u64) {
+        let claim = self.take(uid).map(|entry| entry.claim).unwrap_or_default();
+        self.put(uid.into(), Entry { seen, claim, list });
+    }
+
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.take(uid);
+    }
+
+    /// The pods that may have written.
+    pub(super) fn held_pods(&self) -> impl Iterator<Item = Box<str>> {
+        self.pods.iter().filter(|(_, entry)| matches!(entry.claim, Claim::Held(_))).map(|(uid, _)| uid.clone())
+    }
+
+    /// Forgets pods that the list did not name.
+    pub(super) fn sweep(&mut self, list: u64) {
+        let gone: Vec<_> = self.pods.iter().filter(|(_, entry)| entry.list != list).map(|(uid, _)| uid.clone()).collect();
+        gone.iter().for_each(|uid| self.forget(uid));
+    }
+
+    /// Whether this is told for the first time.
+    pub(super) fn first_time(&mut self, reason: Reason) -> bool {
+        self.said.insert(reason)
+    }
+
+    /// The limit is another: what was told is no longer true.
+    pub(super) fn limit_changed(&mut self) {
+        self.said.clear();
+        self.begin_anew();
+    }
+
+    /// What was answered until now counts no more, but for what may be written already.
+    pub(super) fn begin_anew(&mut self) {
+        self.revoke();
+        self.blocked = None;
+    }
+
+    /// Takes back what was granted and not begun: those pods stand in line again.
+    fn revoke(&mut self) {
+        let granted = self.pods.iter().filter(|(_, entry)| matches!(entry.claim, Claim::Granted(..)));
+        let granted: Vec<_> = granted.map(|(uid, _)| uid.clone()).collect();
+        for uid in granted {
+            self.change(&uid, |claim| match claim {
+                Claim::Granted(turn, swaps) => Claim::Waiting(turn, swaps),
+                other => other,
+            });
+        }
+    }
+
+    /// Takes notice of what a pod needs. What can never fit does not stand in line.
+    pub(super) fn need(&mut self, turn: Turn, need: Need, limit: Option<u32>) {
+        let Some(entry) = self.pods.get(&turn.uid) else { return };
+        let own = entry.seen.restarts + entry.seen.coming;
+        let fits_ever = |swaps: i64| limit.is_some_and(|limit| own + swaps <= allowed(limit));
+        let uid = turn.uid.clone();
+        self.change(&uid, |claim| match (need, claim) {
+            (Need::Nothing, _) => Claim::None,
+            (Need::Held, Claim::Granted(_, swaps)) => Claim::Held(swaps),
+            (Need::Held, claim) => claim,
+            (Need::Swaps(swaps), Claim::Granted(_, granted) | Claim::Held(granted)) if i64::from(swaps) <= granted => {
+                Claim::Granted(turn, swaps.into())
+            }
+            (Need::Swaps(swaps), _) if fits_ever(swaps.into()) => Claim::Waiting(turn, swaps.into()),
+            (Need::Swaps(_), _) => Claim::None,
+        });
+    }
+
+    /// Grants what fits, first come, first served; names the pods whose answer is another now.
+    pub(super) fn settle(&mut self, limit: u32, wakes: &mut Vec<Box<str>>) {
+        let overdrawn = self.totals.room(limit) < 0;
+        if overdrawn {
+            self.revoke();
+        } else if self.overdrawn {
+            wakes.extend(self.held_pods());
+        }
+        self.overdrawn = overdrawn;
+        while let Some(turn) = self.next(limit) {
+            self.change(&turn.uid, |claim| match claim {
+                Claim::Waiting(turn, swaps) => Claim::Granted(turn, swaps),
+                other => other,
+            });
+            wakes.push(turn.uid);
+        }
+        let blocked = self.line.first().filter(|_| self.totals.under_way == 0).map(|turn| turn.uid.clone());
+        if blocked != self.blocked {
+            wakes.extend(blocked.clone());
+            self.blocked = blocked;
+        }
+    }
+
+    /// The next pod to be granted something. A later one passes the first only where nothing is under way that the first one
+    /// could wait for: so whoever needs much room gets it when the others have ended.
+    fn next(&self, limit: u32) -> Option<Turn> {
+        if self.totals.room(limit) < 1 {
+            return None;
+        }
+        let fits = |turn: &&Turn| match self.pods.get(&turn.uid).map(|entry| &entry.claim) {
+            Some(Claim::Waiting(_, swaps)) => self.totals.admits(*swaps, limit),
+            _ => false,
+        };
+        let reach = if self.totals.under_way == 0 { self.line.len() } else { 1 };
+        self.line.iter().take(reach).find(fits).cloned()
+    }
+
+    pub(super) fn answer(&self, turn: &Turn, swaps: i64, limit: u32, pods_known: bool) -> Headroom {
+        let Some(entry) = self.pods.get(&turn.uid) else { return Headroom::PodsUnknown };
+        let own = entry.seen.restarts + entry.seen.coming;
+        if own + swaps > allowed(limit) {
+            return Headroom::NeverFits(Shortage { limit, restarts: own, under_way: 0, swaps });
+        }
+        match &entry.claim {
+            _ if !pods_known => Headroom::PodsUnknown,
+            Claim::Granted(_, granted) | Claim::Held(granted) if swaps <= *granted && self.totals.room(limit) >= 0 => Headroom::Fits,
+            _ => self.answer_in_line(turn, entry, swaps, limit),
+        }
+    }
+
+    /// As [`settle`](Self::settle) would do with this pod in line, and without what it was granted.
+    fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
+        let mut totals = self.totals;
+        totals.subtract(Totals::of(entry));
+        totals.add(Totals::of(&Entry { claim: Claim::None, ..*entry }));
+        let is_first = self.line.first().is_none_or(|first| turn <= first);
+        let alone = totals.under_way == 0;
+        let shortage = Shortage { limit, restarts: totals.restarts, under_way: totals.under_way, swaps };
+        match totals.admits(swaps, limit) {
+            true if is_first || alone => Headroom::Fits,
+            false if is_first && alone => Headroom::NeverFits(shortage),
+            _ => Headroom::Wait(shortage),
+        }
+    }
+
+    fn change(&mut self, uid: &str, change: impl FnOnce(Claim) -> Claim) {
+        if let Some(entry) = self.take(uid) {
+            self.put(uid.into(), Entry { claim: change(entry.claim), ..entry });
+        }
+    }
+
+    fn take(&mut self, uid: &str) -> Option<Entry> {
+        let entry = self.pods.remove(uid)?;
+        self.totals.subtract(Totals::of(&entry));
+        if let Claim::Waiting(turn, _) = &entry.claim {
+            self.line.remove(turn);
+        }
+        Some(entry)
+    }
+
+    fn put(&mut self, uid: Box<str>, entry: Entry) {
+        self.totals.add(Totals::of(&entry));
+        if let Claim::Waiting(turn, _) = &entry.claim {
+            self.line.insert(turn.clone());
+        }
+        self.pods.insert(uid, entry);
+    }
+}

@@ -1,0 +1,380 @@
+//! What the ledger counts, whom it serves and what it says.
+
+use serde_json::{Value, json};
+use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet::decide::reason::Reason;
+use swaplet::objects::job::Job;
+use swaplet::objects::pod::Pod;
+
+use crate::builder::{PodBuilder, main_container, pod, sidecar};
+use crate::expect::{EXIT, Life};
+
+const JOB: &str = "job-uid";
+
+fn owner(change: &Value) -> Value {
+    let mut owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": JOB, "controller": true});
+    owner.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+    json!([owner])
+}
+
+/// A pod of the Job whose main is done and whose sidecar runs.
+fn done(name: &str) -> PodBuilder {
+    of_job(name).with(main_container("main").ended(0)).with(sidecar("side").running())
+}
+
+fn of_job(name: &str) -> PodBuilder {
+    pod("OnFailure").set("/metadata/name", name).set("/metadata/uid", name).set("/metadata/ownerReferences", owner(&json!({})))
+}
+
+/// The same with a main that ended at this second.
+fn done_at(name: &str, second: u32) -> PodBuilder {
+    let end = json!({"terminated": {"exitCode": 0, "finishedAt": format!("2025-01-01T00:00:{second:02}Z")}});
+    done(name).but("main", |main| main.status("state", end))
+}
+
+fn restarted(pod: PodBuilder, restarts: i64) -> PodBuilder {
+    pod.but("main", |main| main.status("restartCount", restarts))
+}
+
+/// A ledger that knows this Job and these pods.
+fn ledger(limit: u32, pods: &[Pod]) -> Ledger {
+    let mut ledger = Ledger::default();
+    ledger.job(&Job { uid: JOB.into(), backoff_limit: limit });
+    pods.iter().for_each(|pod| ledger.observe(pod, Swapped::default(), 0));
+    ledger.pod_list_ends(0);
+    ledger
+}
+
+fn reads(pods: &[PodBuilder]) -> Vec<Pod> {
+    pods.iter().map(PodBuilder::read).collect()
+}
+
+/// As if each pod in turn was looked at and wanted so many swaps; the names of those that were granted them.
+fn granted(ledger: &mut Ledger, pods: &[Pod], swaps: u32) -> Vec<String> {
+    pods.iter().for_each(|pod| ledger.need(pod, Need::Swaps(swaps)));
+    let fits = pods.iter().filter(|pod| ledger.answer(pod, swaps) == Headroom::Fits);
+    fits.map(|pod| pod.name.to_string()).collect()
+}
+
+#[track_caller]
+fn never_fits(answer: &Headroom) -> i64 {
+    match answer {
+        Headroom::NeverFits(shortage) => shortage.limit_needed(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn only_pods_of_jobs_under_on_failure_are_counted() {
+    let free = [
+        pod("OnFailure"),
+        done("a").set("/spec/restartPolicy", "Never"),
+        done("a").set("/metadata/ownerReferences", owner(&json!({"controller": false}))),
+        done("a").set("/metadata/ownerReferences", owner(&json!({"kind": "CronJob"}))),
+        done("a").set("/metadata/ownerReferences", owner(&json!({"apiVersion": "batch.volcano.sh/v1alpha1"}))),
+        done("a").set("/metadata/ownerReferences", owner(&json!({"uid": ""}))),
+    ];
+    for pod in reads(&free) {
+        assert_eq!(ledger(0, &[]).answer(&pod, 9), Headroom::Free, "{:?}", pod.job);
+    }
+    let beta = done("a").set("/metadata/ownerReferences", owner(&json!({"apiVersion": "batch/v1beta1"}))).read();
+    assert_eq!(ledger(2, std::slice::from_ref(&beta)).answer(&beta, 1), Headroom::Fits);
+}
+
+/// Truth table, rows 27, 28 and 30: the sum may not reach the limit, and not even 1 where that is 0.
+#[test]
+fn the_limits_are_those_of_the_job_controller() {
+    // (limit, restarts so far, swaps, what it would take)
+    let table = [(0, 0, 1, Some(2)), (1, 0, 1, Some(2)), (1, 0, 2, Some(3)), (2, 0, 1, None), (2, 0, 2, Some(3)), (2, 1, 1, Some(3))];
+    let more = [(3, 0, 2, None), (3, 1, 2, Some(4)), (6, 0, 5, None), (6, 4, 1, None), (6, 5, 1, Some(7)), (i32::MAX as u32, 0, 60, None)];
+    for (limit, restarts, swaps, needed) in table.into_iter().chain(more) {
+        let pod = restarted(done("a"), restarts).read();
+        let answer = ledger(limit, std::slice::from_ref(&pod)).answer(&pod, swaps);
+        match needed {
+            None => assert_eq!(answer, Headroom::Fits, "limit {limit}, {restarts} restarts, {swaps} swaps"),
+            Some(needed) => assert_eq!(never_fits(&answer), needed, "limit {limit}, {restarts} restarts, {swaps} swaps"),
+        }
+    }
+}
+
+/// What other pods of the Job add to the sum.
+#[test]
+fn all_containers_of_all_pods_that_have_not_ended_count() {
+    let init = json!([{"name": "init", "restartCount": 2}, {"name": "native", "restartCount": 1}]);
+    let running = || of_job("b").with(main_container("main").running());
+    let others = [
+        (restarted(running(), 3), 3),
+        (running().set("/status/initContainerStatuses", init), 3),
+        (running().extra_status(json!({"name": "stray", "restartCount": 1})), 1),
+        (restarted(running(), 3).phase("Pending"), 3),
+        (restarted(running(), 3).phase("Unknown"), 3),
+        (restarted(running(), 3).deleting(), 3),
+        (restarted(running(), 3).phase("Succeeded"), 0),
+        (restarted(running(), 3).phase("Failed"), 0),
+        (restarted(running(), -3), 0),
+    ];
+    for (other, restarts) in others {
+        let pods = [done("a").read(), other.read()];
+        for limit in 0..9 {
+            let fits = ledger(limit, &pods).answer(&pods[0], 1) == Headroom::Fits;
+            assert_eq!(fits, restarts + 1 < i64::from(limit), "limit {limit}: {other:?}");
+        }
+    }
+}
+
+#[test]
+fn no_count_is_too_strange() {
+    for count in [i64::MAX, i64::MIN] {
+        let pods = reads(&[restarted(done("a"), count), restarted(done("b"), count)]);
+        let mut ledger = ledger(6, &pods);
+        granted(&mut ledger, &pods, u32::MAX);
+        pods.iter().for_each(|pod| ledger.pod_gone(pod));
+        assert_eq!(ledger.waiting(), 0);
+    }
+}
+
+/// Section 5 of the truth table: five of twenty pods fit into the default limit, and one restart is left to the sidecars of the
+/// others.
+#[test]
+fn four_pods_at_once_fit_into_the_default_limit_while_others_wait() {
+    let pods = reads(&(10..30).map(|nth| done(&format!("p{nth}"))).collect::<Vec<_>>());
+    let mut ledger = ledger(6, &pods);
+    assert_eq!(granted(&mut ledger, &pods, 1), ["p10", "p11", "p12", "p13"]);
+    assert_eq!(ledger.waiting(), 16);
+    let Headroom::Wait(shortage) = ledger.answer(&pods[19], 1) else { panic!("{:?}", ledger.answer(&pods[19], 1)) };
+    assert_eq!((shortage.restarts, shortage.under_way), (4, 4));
+
+    ledger.take_wakes();
+    ledger.observe(&done("p12").phase("Succeeded").read(), Swapped::default(), 0);
+    assert_eq!(ledger.take_wakes(), ["p14".into()]);
+    assert_eq!(ledger.answer(&pods[4], 1), Headroom::Fits);
+    // A sidecar of one that waits is restarted: the next that ends makes no room.
+    ledger.observe(&done("p29").but("side", |side| side.status("restartCount", 1)).read(), Swapped::default(), 0);
+    ledger.observe(&done("p10").phase("Succeeded").read(), Swapped::default(), 0);
+    assert_eq!(ledger.take_wakes(), []);
+    ledger.observe(&done("p11").phase("Succeeded").read(), Swapped::default(), 0);
+    assert_eq!(ledger.take_wakes(), ["p15".into()]);
+}
+
+/// With nobody left who could need it, there is no rest.
+#[test]
+fn the_last_pods_take_all_the_room() {
+    let pods = reads(&["a", "b", "c", "d", "e"].map(done));
+    assert_eq!(granted(&mut ledger(6, &pods), &pods, 1), ["a", "b", "c", "d", "e"]);
+}
+
+#[test]
+fn who_waits_is_served_in_the_order_in_which_the_mains_ended() {
+    let pods = reads(&[done_at("first", 0), done_at("d", 5), done_at("c", 4), done_at("b", 5), done_at("a", 5)]);
+    let mut ledger = ledger(2, &pods);
+    let mut order = granted(&mut ledger, &pods, 1);
+    ledger.take_wakes();
+    while let Some(last) = pods.iter().find(|pod| *pod.name == **order.last().unwrap()) {
+        ledger.pod_gone(last);
+        let woken = ledger.take_wakes();
+        if woken.is_empty() {
+            break;
+        }
+        order.extend(woken.iter().map(|uid| uid.to_string()));
+    }
+    assert_eq!(order, ["first", "c", "a", "b", "d"]);
+}
+
+/// A pod that needs much room is not passed by while others are under way; but where its own turn cannot come, it blocks nobody.
+#[test]
+fn a_pod_that_needs_much_room_gets_it() {
+    let pods = reads(&[done_at("one", 1), done_at("two", 2), done_at("big", 3), done_at("small", 4)]);
+    let mut ledger = ledger(4, &pods);
+    assert_eq!(granted(&mut ledger, &pods[..2], 1), ["one", "two"]);
+    ledger.need(&pods[2], Need::Swaps(3));
+    ledger.need(&pods[3], Need::Swaps(1));
+    assert!(matches!(ledger.answer(&pods[3], 1), Headroom::Wait(_)), "the small one passes the big one");
+    ledger.take_wakes();
+    ledger.pod_gone(&pods[0]);
+    assert_eq!(ledger.take_wakes(), []);
+    ledger.pod_gone(&pods[1]);
+    assert_eq!(ledger.take_wakes(), ["big".into()]);
+    assert_eq!(ledger.answer(&pods[2], 3), Headroom::Fits);
+}
+
+#[test]
+fn a_pod_that_other_pods_leave_no_room_passes_on_its_turn() {
+    let other = restarted(of_job("other").with(main_container("main").running()), 2).read();
+    let pods = [done_at("big", 1).read(), done_at("small", 2).read(), other];
+    let mut ledger = ledger(4, &pods);
+    ledger.need(&pods[0], Need::Swaps(2));
+    assert_eq!(never_fits(&ledger.answer(&pods[0], 2)), 5);
+    ledger.need(&pods[1], Need::Swaps(1));
+    assert_eq!(ledger.answer(&pods[1], 1), Headroom::Fits);
+    assert!(matches!(ledger.answer(&pods[0], 2), Headroom::Wait(_)), "the small one will end, and then it is said again");
+    ledger.take_wakes();
+    ledger.pod_gone(&pods[1]);
+    assert_eq!(ledger.take_wakes(), ["big".into()]);
+    ledger.pod_gone(&pods[2]);
+    assert_eq!(ledger.take_wakes(), ["big".into()]);
+    assert_eq!(ledger.answer(&pods[0], 2), Headroom::Fits);
+}
+
+/// A main that fails meanwhile is restarted, and that must not be one restart too many.
+#[test]
+fn while_mains_run_half_of_the_room_is_left_to_them() {
+    let mut pods = reads(&(10..20).map(|nth| done(&format!("p{nth}"))).collect::<Vec<_>>());
+    pods.push(of_job("runs").with(main_container("main").running()).read());
+    let mut ledger = ledger(6, &pods);
+    assert_eq!(granted(&mut ledger, &pods[..10], 1), ["p10", "p11", "p12"]);
+    ledger.take_wakes();
+    ledger.observe(&restarted(of_job("runs").with(main_container("main").running()), 2).read(), Swapped::default(), 0);
+    assert_eq!(ledger.answer(&pods[0], 1), Headroom::Fits);
+    ledger.observe(&of_job("runs").with(main_container("main").ended(0)).phase("Succeeded").read(), Swapped::default(), 0);
+    assert_eq!(ledger.take_wakes(), ["p13".into()]);
+}
+
+/// What was granted and not begun is taken back when containers restart meanwhile; what may be written is not.
+#[test]
+fn restarts_after_the_grant_take_it_back() {
+    let pods = reads(&[done("a"), done("b"), done("c")]);
+    let mut ledger = ledger(4, &pods);
+    assert_eq!(granted(&mut ledger, &pods, 1), ["a", "b", "c"]);
+    ledger.need(&pods[2], Need::Held);
+    ledger.observe(&restarted(done("a"), 1).read(), Swapped::default(), 0);
+    assert!(pods[..2].iter().all(|pod| matches!(ledger.answer(pod, 1), Headroom::Wait(_))));
+    assert_eq!(ledger.answer(&pods[2], 1), Headroom::Fits);
+    ledger.take_wakes();
+    ledger.pod_gone(&pods[2]);
+    assert_eq!(ledger.take_wakes(), ["a".into(), "b".into()]);
+}
+
+#[test]
+fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
+    let pod = done("a").read();
+    let mut ledger = Ledger::default();
+    ledger.pod_list_starts();
+    ledger.observe(&pod, Swapped::default(), 1);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+    ledger.jobs_trouble("list: forbidden");
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: Some("list: forbidden".into()) });
+    ledger.job(&Job { uid: JOB.into(), backoff_limit: 2 });
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::PodsUnknown);
+    ledger.need(&pod, Need::Swaps(1));
+    assert_eq!(ledger.take_wakes(), []);
+    ledger.pod_list_ends(1);
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
+
+    ledger.pod_list_starts();
+    assert_eq!(ledger.answer(&pod, 1), Headroom::PodsUnknown);
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+}
+
+#[test]
+fn pods_that_a_list_does_not_name_count_no_more() {
+    let gone = restarted(of_job("gone").with(main_container("main").running()), 5).read();
+    let pod = done("a").read();
+    let mut ledger = ledger(6, &[pod.clone(), gone]);
+    ledger.need(&pod, Need::Swaps(1));
+    assert_eq!(never_fits(&ledger.answer(&pod, 1)), 7);
+    ledger.take_wakes();
+    ledger.pod_list_starts();
+    ledger.observe(&pod, Swapped::default(), 1);
+    ledger.pod_list_ends(1);
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
+}
+
+/// What another life has swapped is counted from what the pods show.
+#[test]
+fn swaps_of_an_earlier_life_are_counted() {
+    let restart = |image: &str| done("a").but("side", |side| side.image(EXIT).restarted_as(image, 1));
+    let table = [
+        ("the node has not acted", done("a").but("side", |side| side.image(EXIT)), (1, 1)),
+        ("it has", restart(EXIT), (1, 0)),
+        ("the old container crashed meanwhile", restart("registry.example/app/side:v1"), (1, 1)),
+        ("the status does not tell the image", restart("sha256:0123"), (1, 1)),
+        ("there is no status", done("a").but("side", |side| side.image(EXIT).no_status()), (1, 1)),
+        ("nothing was swapped", done("a"), (0, 0)),
+    ];
+    for (what, pod, (containers, coming)) in table {
+        let mut life = Life::new();
+        let pod = pod.read();
+        life.memory.observe(&pod, &life.rules, life.now);
+        assert_eq!(Swapped::of(&pod, &life.memory, &life.rules), Swapped { containers, coming }, "{what}");
+    }
+}
+
+/// This life knows what was there before, so a restartCount that grows is enough.
+#[test]
+fn a_swap_of_this_life_is_counted_until_a_restart_is_seen() {
+    let mut life = Life::new();
+    life.headroom = ledger(6, &[]);
+    let pod = done("a");
+    life.headroom.observe(&pod.read(), Swapped::default(), 0);
+    let after = life.swaps(&pod);
+    let seen = |life: &Life, pod: &PodBuilder| Swapped::of(&pod.read(), &life.memory, &life.rules).coming;
+    assert_eq!(seen(&life, &after), 1);
+    assert_eq!(seen(&life, &after.but("side", |side| side.restarted_as("sha256:0123", 1))), 0);
+}
+
+/// A life with a Job of this limit.
+fn life(limit: u32) -> Life {
+    Life { headroom: ledger(limit, &[]), ..Life::new() }
+}
+
+#[test]
+fn what_never_fits_is_told_with_the_fix() {
+    let mut life = life(0);
+    let decision = life.sees(&done("a"));
+    assert_eq!((decision.reason, &decision.action), (Reason::NoHeadroom, &None));
+    assert_eq!(
+        decision.reports[0].note,
+        "the mains of a pod are done, but swapping its sidecars would fail the Job: 0 restarts count, 1 more would come, and at 1 it \
+         fails (backoffLimit 0). Raise spec.backoffLimit to at least 2, allow finish, or end the sidecars yourself"
+    );
+    life.headroom.job(&Job { uid: JOB.into(), backoff_limit: 2 });
+    assert_eq!(life.sees(&done("a")).reason, Reason::SidecarSwapped);
+}
+
+#[test]
+fn who_waits_is_silent() {
+    let mut life = life(2);
+    let first = done("a").read();
+    life.headroom.observe(&first, Swapped::default(), 0);
+    life.headroom.need(&first, Need::Swaps(1));
+    life.is_silent(&done("b"), Reason::HeadroomWait);
+    life.later(3600).is_silent(&done("b"), Reason::HeadroomWait);
+}
+
+/// Never a swap on a guess: a while in silence, then one Warning.
+#[test]
+fn a_job_that_is_not_seen_is_told_after_a_while() {
+    let mut life = Life::new();
+    let decision = life.is_silent(&done("a"), Reason::JobUnknown);
+    assert_eq!(decision.again.map(|at| at.as_secs()), Some(30));
+    let note = life.later(30).sees(&done("a")).reports.remove(0).note;
+    assert_eq!(
+        note,
+        "the mains of a pod are done, but nobody knows how many restarts the Job allows, because it is gone while its pods are not: \
+         delete them too, or end their sidecars yourself"
+    );
+
+    let mut life = Life::new();
+    life.headroom.jobs_trouble("list: jobs.batch is forbidden");
+    life.is_silent(&done("a"), Reason::JobUnknown);
+    let note = life.later(30).sees(&done("a")).reports.remove(0).note;
+    assert!(note.ends_with("(list: jobs.batch is forbidden): allow the controller to list and watch jobs of the group batch"), "{note}");
+    assert_eq!(life.sees(&done("a").set("/spec/restartPolicy", "Never")).reason, Reason::SidecarSwapped);
+}
+
+#[test]
+fn what_is_true_of_a_job_is_told_once_for_each_limit() {
+    let pods = reads(&[done("a"), done("b")]);
+    let mut ledger = ledger(0, &pods);
+    assert!(ledger.first_time(&pods[0], Reason::NoHeadroom));
+    assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
+    ledger.job(&Job { uid: JOB.into(), backoff_limit: 0 });
+    assert!(!ledger.first_time(&pods[1], Reason::NoHeadroom));
+    ledger.job(&Job { uid: JOB.into(), backoff_limit: 1 });
+    assert!(ledger.first_time(&pods[1], Reason::NoHeadroom));
+}

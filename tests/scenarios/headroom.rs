@@ -1,0 +1,279 @@
+//! Whole Jobs, with the Job controller's own rules: none of them fails because its sidecars are ended.
+
+use http::Method;
+use serde_json::{Value, json};
+use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet::testbed::{job_controller, scheduler};
+
+use super::harness::{Life, World};
+use super::objects::{EXIT, main_container, pod_of, sidecar};
+
+const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/job";
+
+/// A world with a Job controller, a scheduler and a node.
+fn cluster() -> World {
+    let world = World::new();
+    let (server, clock) = (&world.server, world.server.clock());
+    tokio::spawn(job_controller::run(server.client_as("job-controller"), clock));
+    tokio::spawn(scheduler::run(server.client_as("scheduler"), clock));
+    tokio::spawn(VirtualNode::new(server.client_as("node"), clock, NodeOptions::new("node-1", Profile::kubelet())).run());
+    world
+}
+
+/// Main containers run for ten seconds, and sidecars exit with 143 when they are stopped.
+fn job(pods: u32, backoff_limit: u32, policy: &str) -> Value {
+    let (mut main, mut side) = (main_container(), sidecar("side"));
+    main["args"] = json!(["run=10s"]);
+    side["args"] = json!(["run=forever", "term=143"]);
+    let spec = json!({"restartPolicy": policy, "terminationGracePeriodSeconds": 4, "containers": [main, side]});
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"},
+        "spec": {"parallelism": pods, "completions": pods, "backoffLimit": backoff_limit, "template": {"spec": spec}}})
+}
+
+impl World {
+    async fn create_job(&self, job: Value) {
+        let jobs = JOB.trim_end_matches("/job");
+        self.try_request(Method::POST, jobs, "application/json", &job).await.unwrap();
+    }
+
+    async fn set_limit(&self, backoff_limit: u32) {
+        let patch = json!({"spec": {"backoffLimit": backoff_limit}});
+        self.try_request(Method::PATCH, JOB, "application/merge-patch+json", &patch).await.unwrap();
+    }
+
+    fn job_status(&self) -> Value {
+        self.server.peek("jobs.batch", "default", "job").unwrap()["status"].clone()
+    }
+
+    fn job_is(&self, condition: &str) -> bool {
+        let status = self.job_status();
+        status["conditions"].as_array().into_iter().flatten().any(|found| found["type"] == condition && found["status"] == "True")
+    }
+
+    async fn job_completes(&self, pods: u32) {
+        for _ in 0..300 {
+            if self.job_is("Complete") {
+                let status = self.job_status();
+                assert_eq!((&status["succeeded"], &status["failed"]), (&json!(pods), &Value::Null), "{status}");
+                return;
+            }
+            assert!(!self.job_is("FailureTarget"), "the Job failed: {}", self.job_status());
+            self.wait(1).await;
+        }
+        panic!("the Job does not end: {:#?}", self.server.peek_all("pods"));
+    }
+
+    /// The names of the pods of the Job.
+    fn job_pods(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            self.server.peek_all("pods").iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// The user gives a main container another image: it is restarted.
+    async fn restart_main(&self, name: &str, image: &str) {
+        let patch = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+        let path = super::harness::path(name);
+        self.try_request(Method::PATCH, &path, "application/strategic-merge-patch+json", &patch).await.unwrap();
+    }
+
+    fn swapped_of_job(&self) -> usize {
+        self.job_pods().iter().filter(|name| self.image(name) == EXIT).count()
+    }
+
+    /// What controllers told of the Job.
+    fn notes_of_job(&self) -> Vec<(String, String)> {
+        let events = self.server.peek_all("events");
+        let ours = events
+            .iter()
+            .filter(|event| event["involvedObject"]["kind"] == "Job" && event["reportingComponent"] == "swaplet.io/controller");
+        let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
+        ours.map(|event| (text(event, "reason"), text(event, "message"))).collect()
+    }
+
+    /// Each pod was patched once, and told of twice.
+    fn each_pod_took_one_patch(&self) {
+        for name in self.job_pods() {
+            assert_eq!((self.patches(&name), self.image_changes(&name)), (1, 1), "{name}");
+            let told: Vec<_> = self.events(&name).into_iter().filter(|reason| reason.starts_with("Sidecar")).collect();
+            assert_eq!(told, ["SidecarSwapped", "SidecarEnded"], "{name}");
+        }
+    }
+}
+
+/// A Job of twenty pods whose mains are about to end.
+async fn twenty(backoff_limit: u32, policy: &str) -> (World, Life) {
+    let world = cluster();
+    let life = world.start_controller();
+    world.wait(1).await;
+    world.create_job(job(20, backoff_limit, policy)).await;
+    world.wait(9).await;
+    assert_eq!((world.job_pods().len(), world.swapped_of_job()), (20, 0));
+    (world, life)
+}
+
+#[tokio::test(start_paused = true)]
+async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
+    let (world, _life) = twenty(6, "OnFailure").await;
+    world.job_completes(20).await;
+    world.each_pod_took_one_patch();
+    assert_eq!(world.notes_of_job(), []);
+    world.is_quiet().await;
+    let asked = |verb, resource| world.requests().iter().filter(|request| request.verb == verb && request.resource == resource).count();
+    assert_eq!((asked(Verb::List, "pods"), asked(Verb::List, "jobs"), world.count(Verb::Get)), (1, 1, 0));
+}
+
+/// The test can tell: a controller that believes in another limit fails the same Job.
+#[tokio::test(start_paused = true)]
+async fn without_headroom_the_same_job_fails() {
+    let (world, _life) = twenty(100, "OnFailure").await;
+    world.fault(Effect::HoldWatch, |rule| rule.verb(Verb::Watch).resource("jobs"));
+    world.set_limit(6).await;
+    world.wait(30).await;
+    assert!(world.job_is("Failed"), "{}", world.job_status());
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_never_nobody_waits() {
+    let (world, _life) = twenty(0, "Never").await;
+    while world.swapped_of_job() == 0 {
+        world.wait(1).await;
+    }
+    world.wait(1).await;
+    assert_eq!(world.swapped_of_job(), 20);
+    world.job_completes(20).await;
+    world.each_pod_took_one_patch();
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn restarts_by_the_user_are_counted() {
+    let (world, _life) = twenty(6, "OnFailure").await;
+    let pods = world.job_pods();
+    for name in &pods[..2] {
+        world.restart_main(name, "main:2").await;
+    }
+    // The others end and wait for each other; while they do, one main is restarted once more.
+    while world.swapped_of_job() == 0 {
+        world.wait(1).await;
+    }
+    world.restart_main(&pods[0], "main:3").await;
+    world.job_completes(20).await;
+    assert!(pods.iter().all(|name| world.patches(name) == 1));
+    assert_eq!(world.notes_of_job(), []);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_is_killed_every_second_fails_no_job() {
+    let (world, mut life) = twenty(6, "OnFailure").await;
+    let mut lives = 1;
+    while !world.job_is("Complete") {
+        world.wait(1).await;
+        life.kill();
+        life = world.start_controller();
+        lives += 1;
+        assert!(!world.job_is("FailureTarget") && lives < 100, "after {lives} lives: {}", world.job_status());
+    }
+    world.job_completes(20).await;
+    assert!(lives > 5, "too fast to show anything: {lives}");
+    assert!(world.job_pods().iter().all(|name| world.image_changes(name) == 1));
+    world.wait(1).await;
+    world.is_quiet().await;
+}
+
+/// The answers of writes that were applied are lost: they count until the pods tell.
+#[tokio::test(start_paused = true)]
+async fn writes_without_an_answer_are_counted() {
+    for effect in [Effect::ApplyThenDrop, Effect::ApplyThenReply(Effect::reply(504)), Effect::Drop, Effect::reply(503).into()] {
+        let (world, _life) = twenty(6, "OnFailure").await;
+        let lost = world.patch_fault(effect);
+        world.wait(20).await;
+        world.end_fault(lost);
+        world.job_completes(20).await;
+        assert!(world.job_pods().iter().all(|name| world.image_changes(name) == 1));
+        world.is_quiet().await;
+    }
+}
+
+/// Pods that the user deletes make room as the others do, and so do those that take their place.
+#[tokio::test(start_paused = true)]
+async fn deleted_pods_hold_no_room() {
+    let (world, _life) = twenty(6, "OnFailure").await;
+    while world.swapped_of_job() == 0 {
+        world.wait(1).await;
+    }
+    for name in world.job_pods().iter().filter(|name| world.image(name) == EXIT) {
+        world.remove(name).await;
+    }
+    for _ in 0..120 {
+        world.wait(1).await;
+        assert!(!world.job_is("FailureTarget"), "{}", world.job_status());
+    }
+    assert_eq!(world.job_status()["succeeded"], 20, "{}", world.job_status());
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_no_swap_fits_into_is_told_once_and_nothing_is_harmed() {
+    let (world, _life) = twenty(0, "OnFailure").await;
+    world.wait(60).await;
+    let notes = world.notes_of_job();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].0 == "NoHeadroom" && notes[0].1.contains("Raise spec.backoffLimit to at least 2"), "{notes:?}");
+    assert_eq!((world.swapped_of_job(), world.count(Verb::Patch), world.count(Verb::Create)), (0, 0, 1));
+    world.is_quiet().await;
+
+    world.set_limit(1).await;
+    world.wait(10).await;
+    assert_eq!((world.swapped_of_job(), world.notes_of_job().len()), (0, 2), "the first limit still holds no swap, and that is told");
+    world.set_limit(2).await;
+    world.job_completes(20).await;
+    world.each_pod_took_one_patch();
+    world.is_quiet().await;
+}
+
+/// Sidecars that end by themselves let the Job complete without anybody.
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_no_swap_fits_into_is_no_matter_when_the_sidecars_end() {
+    let world = cluster();
+    let _life = world.start_controller();
+    let mut job = job(3, 0, "OnFailure");
+    job["spec"]["template"]["spec"]["containers"][1]["args"] = json!(["run=40s"]);
+    world.create_job(job).await;
+    world.wait(30).await;
+    assert_eq!(world.notes_of_job().len(), 1);
+    world.job_completes(3).await;
+    assert_eq!(world.count(Verb::Patch), 0);
+    world.is_quiet().await;
+}
+
+/// Who may not see Jobs swaps nothing on a guess, says once what is missing, and goes on with all other pods.
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_see_jobs_their_pods_wait() {
+    let world = cluster();
+    let message = "jobs.batch is forbidden: User \"swaplet\" cannot list resource \"jobs\" in API group \"batch\" at the cluster scope";
+    let forbidden = world.fault(Effect::reply(403).message(message), |rule| rule.resource("jobs"));
+    let _life = world.start_controller();
+    world.create_job(job(3, 6, "OnFailure")).await;
+    let (mut main, side) = (main_container(), sidecar("side"));
+    main["args"] = json!(["run=1s"]);
+    for policy in ["Never", "OnFailure"] {
+        let mut pod = pod_of(&policy.to_lowercase(), policy, vec![main.clone(), side.clone()]);
+        pod["spec"]["nodeName"] = "node-1".into();
+        world.create(&pod).await;
+    }
+    world.wait(60).await;
+    assert_eq!((world.phase("never"), world.phase("onfailure")), ("Succeeded".to_owned(), "Succeeded".to_owned()));
+    assert_eq!((world.job_status()["active"].clone(), world.count(Verb::Patch)), (json!(3), 2));
+    let notes = world.notes_of_job();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert_eq!(notes[0].0, "JobUnknown");
+    assert!(notes[0].1.contains(message) && notes[0].1.contains("allow the controller to list and watch jobs"), "{notes:?}");
+
+    world.end_fault(forbidden);
+    world.job_completes(3).await;
+    world.is_quiet().await;
+}
