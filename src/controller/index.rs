@@ -4,6 +4,7 @@
 //! when its turn comes.
 
 mod jobs;
+mod requests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use super::budgets::Budgets;
 use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
+use super::openkruise::Known;
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
@@ -22,6 +24,7 @@ use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
 use crate::decide::node_verdicts::Proved;
+use crate::decide::openkruise::Coexist;
 use crate::decide::proof;
 use crate::decide::reason::Reason;
 use crate::decide::swap::patience;
@@ -106,6 +109,8 @@ pub struct Rules {
     pub ladder: Ladder,
     /// How nodes are recognised.
     pub node_table: NodeTable,
+    /// Who ends sidecars where OpenKruise is there as well.
+    pub coexist: Coexist,
 }
 
 /// The pods, and which of them want a write or another look.
@@ -114,6 +119,7 @@ pub struct Index {
     /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
     pub nodes: Nodes,
     budgets: Budgets,
+    openkruise: Known,
     entries: HashMap<Box<str>, Entry>,
     /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
@@ -127,8 +133,9 @@ impl Index {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
+        let openkruise = Known::new(&rules);
         let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
-        Self { rules, nodes, budgets: Budgets::default(), entries, headroom: Ledger::default(), due, ready, list: 0 }
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom: Ledger::default(), due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -168,6 +175,9 @@ impl Index {
         if pod.restart_policy == RestartPolicy::Always {
             return Vec::new();
         }
+        if self.openkruise.learn(&pod, &self.rules.exit_images) {
+            self.look_soon(|other| other.namespace == pod.namespace);
+        }
         let uid = pod.uid.clone();
         match self.entries.get_mut(&uid) {
             Some(entry) => {
@@ -193,6 +203,7 @@ impl Index {
 
     /// Nothing will be done for this pod; its restarts may still count.
     fn forget(&mut self, uid: &str) {
+        self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else { return };
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
@@ -268,6 +279,9 @@ impl Index {
             };
         };
         entry.memory.in_flight = false;
+        if matches!((&write.action, outcome), (Action::Recreate(_), Outcome::Denied(_))) {
+            self.openkruise.request_ends(&uid);
+        }
         let mut effects = entry.settle(write, outcome, now);
         let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
@@ -310,7 +324,10 @@ impl Index {
         let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
-        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, now };
+        let node = self.openkruise.class(&entry.pod, node);
+        let openkruise = self.openkruise.around(&entry.pod);
+        entry.memory.observe_request(openkruise.request, now);
+        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, openkruise, now };
         let decision = decide(&entry.pod, &entry.memory, &around);
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
@@ -364,6 +381,9 @@ impl Index {
             }
             self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
         }
+        if let Action::Recreate(containers) = &action {
+            self.openkruise.request_begins(&entry.pod, containers, now);
+        }
         entry.memory.in_flight = true;
         self.headroom.need(&entry.pod, Need::Held);
         if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
@@ -384,6 +404,7 @@ const fn is_over(reason: Reason) -> bool {
             | Reason::SidecarEnded
             | Reason::PodFailedAfterSwap
             | Reason::PodFailedAfterFinish
+            | Reason::PodFailedAfterRecreate
     )
 }
 
@@ -406,10 +427,13 @@ impl Entry {
         for report in &decision.reports {
             effects.extend(self.tell(report, headroom));
         }
-        let first_write = self.memory.first_write();
-        if first_write.is_some() {
-            effects.extend(notice(Target::of(&self.pod), self.unconfirmed.take()));
-        }
+        let memory = &self.memory;
+        let first_write = memory.first_write();
+        let confirmed = self.unconfirmed.take_if(|report| match report.reason {
+            Reason::RecreateRequested => memory.request_seen_at.is_some(),
+            _ => first_write.is_some(),
+        });
+        effects.extend(notice(Target::of(&self.pod), confirmed));
         if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
         {
             effects.push(Effect::Ended(now.saturating_sub(at)));
@@ -419,6 +443,9 @@ impl Entry {
 
     /// Remembers what became of a write.
     fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        if let Action::Recreate(_) = write.action {
+            return self.settle_request(write, outcome, now);
+        }
         self.note_unseen(&write, outcome, now);
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
             self.memory.finish.iter_mut().for_each(|record| record.not_written());
@@ -453,6 +480,7 @@ impl Entry {
                 self.pod.phase = finish.phase;
                 self.memory.finish.iter_mut().for_each(|record| record.written(now));
             }
+            Action::Recreate(_) => {}
         }
         let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
         let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
@@ -481,6 +509,7 @@ fn attempt(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
         Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
+        Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
     }
 }
 
