@@ -299,6 +299,7 @@ impl Cluster {
             concurrency: 4,
             write_deadline: Duration::from_secs(10),
             instance: "test".to_owned(),
+            push: None,
             state_namespace: None,
         };
         let client = self.server.client_as("swaplet");
