@@ -187,7 +187,7 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
         }
     }
     let lacks_room = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
-    let swaps_wanted = if lacks_room { swap::wanted(pod, unended, memory, around) } else { 0 };
+    let swaps_wanted = if lacks_room { swap::wanted(pod, &unended, memory, around) } else { 0 };
     Decision { swaps_wanted, ..exhausted(pod, refused, earliest, around) }
 }
 
