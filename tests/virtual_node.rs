@@ -300,6 +300,7 @@ async fn the_controller_ends_the_job() {
             concurrency: 4,
             write_deadline: Duration::from_secs(10),
             instance: "test".to_owned(),
+            push: None,
             state_namespace: None,
         };
         let metrics = Metrics::register(&mut Registry::default());

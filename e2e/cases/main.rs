@@ -16,6 +16,7 @@ mod audit;
 mod commands;
 mod controller;
 mod crash;
+mod derived;
 mod finish;
 mod headroom;
 mod images;

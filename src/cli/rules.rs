@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
+use crate::decide::derived_images::DerivedImages;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
 use crate::decide::node_table::NodeTable;
@@ -45,6 +46,10 @@ pub struct RulesArgs {
     /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
     #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
     exit_image_paths: Vec<String>,
+    /// Derive exit images for the paths that --exit-image does not have, and keep them here: a repository for nothing else, which the
+    /// nodes can pull from
+    #[arg(long, value_name = "REPOSITORY", env = "SWAPLET_DERIVED_REPOSITORY", value_parser = repository, requires = "exit_image")]
+    derived_repository: Option<ImageReference>,
     /// Swap images on virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
     /// container of it runs, it fails a pod whose work is done
     #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
@@ -81,7 +86,7 @@ impl RulesArgs {
     /// # Errors
     /// No exit image is named, a path cannot be in one, the file of node classes cannot be used, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, exit_image_paths, swap_under_never, nodes, finish, prefer } = self;
+        let Self { exit_image, exit_images, exit_image_paths, derived_repository, swap_under_never, nodes, finish, prefer } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
@@ -94,6 +99,10 @@ impl RulesArgs {
         let ladder = Ladder { prefer, finish: finish == FinishArg::Allowed, swap_under_never, ..Ladder::default() };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
+        let exit_images = match derived_repository {
+            Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
+            None => exit_images,
+        };
         Ok(Rules { exit_images, ladder, node_table: nodes.table()? })
     }
 }
@@ -105,4 +114,13 @@ impl PreferArg {
             Self::Finish => Rung::Finish,
         }
     }
+}
+
+/// Derived images are written by their digest.
+fn repository(written: &str) -> Result<ImageReference, String> {
+    let named = |end: char| written.rsplit('/').next().is_some_and(|last| last.contains(end));
+    if named(':') || named('@') {
+        return Err("name a repository alone, without tag and digest, such as registry.example/swaplet/derived".to_owned());
+    }
+    ImageReference::parse(written).map_err(|error| error.to_string())
 }

@@ -9,11 +9,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::budgets::Budgets;
+use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::ladder::Ladder;
@@ -69,6 +71,8 @@ pub enum Effect {
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
+    /// Push the exit image with these paths.
+    Derive(Paths),
     /// A pod has proved how its node treats swaps.
     Learned(Learned),
 }
@@ -86,6 +90,8 @@ struct Entry {
     /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
     unseen: Option<Duration>,
     due: Option<Duration>,
+    /// Whether it wants an exit image that is not there.
+    wants: bool,
     list: u64,
     /// What it has proved about its node: once, for an old proof is no news.
     proved: Option<Proved>,
@@ -286,6 +292,13 @@ impl Index {
         effects
     }
 
+    /// The push of a derived exit image has come back: the pods that want one are looked at.
+    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
+        self.rules.exit_images.derived_came(paths, pushed, now);
+        let waiting: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.wants).map(|(uid, _)| uid.clone()).collect();
+        waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
+    }
+
     /// Decides about a pod and does with the decision all that is not a write.
     fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
@@ -302,6 +315,12 @@ impl Index {
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
         let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        entry.wants = !decision.wants.is_empty();
+        for paths in &decision.wants {
+            if self.rules.exit_images.ask_derived(&entry.pod.namespace, paths, now) {
+                effects.push(Effect::Derive(paths.clone()));
+            }
+        }
         let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
         let before = std::mem::replace(&mut entry.due, again);
         self.reschedule(uid, before, again);
@@ -375,7 +394,7 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 impl Entry {
     fn new(pod: Pod, list: u64) -> Self {
         let (memory, swapped) = (Memory::default(), Swapped::default());
-        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list, proved: None }
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, wants: false, list, proved: None }
     }
 
     fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {

@@ -54,6 +54,21 @@ fn what_the_exit_image_does_not_have_is_told_with_the_command_that_pushes_it() {
     }
 }
 
+/// Somebody will paste it into a shell.
+#[test]
+fn the_command_that_is_told_is_one_command_whatever_the_path() {
+    for (path, flag) in [
+        ("/opt/x; rm -rf ~", "--path '/opt/x; rm -rf ~';"),
+        ("/opt/$(id)'", r"--path '/opt/$(id)'\''';"),
+        ("/opt/a\u{1b}[2Jb", "--path '/opt/a?[2Jb';"),
+    ] {
+        // `$$` is how Kubernetes is told not to expand.
+        let note = warns(&ready("Never", calls(sidecar("side"), &path.replace('$', "$$"))), Reason::NeedsImage);
+        assert!(note.contains(flag), "{note}");
+        assert!(!note.contains(char::is_control), "{note:?}");
+    }
+}
+
 #[test]
 fn a_program_on_a_volume_leaves_the_pod_as_it_is() {
     for policy in ["Never", "OnFailure"] {

@@ -8,10 +8,12 @@ use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
+use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_table::NodeTable;
@@ -21,7 +23,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::line::Line;
-use super::objects::{EXIT, pod};
+use super::objects::{DERIVED, EXIT, pod};
 
 /// How many writes of pods the controllers of the tests make at once.
 pub const CONCURRENCY: usize = 4;
@@ -82,12 +84,12 @@ impl World {
 
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
-        self.start(user_agent, concurrency, None, Ladder::default())
+        self.start(user_agent, concurrency, |_| {})
     }
 
     /// Starts one that keeps what it learns of nodes in this namespace.
     pub fn start_controller_keeping(&self, state_namespace: &str) -> Life {
-        self.start(SWAPLET, CONCURRENCY, Some(state_namespace.to_owned()), Ladder::default())
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.state_namespace = Some(state_namespace.to_owned()))
     }
 
     /// Starts a controller that swaps, and writes the phase where that does not do.
@@ -96,25 +98,36 @@ impl World {
     }
 
     fn start_controller_with(&self, user_agent: &'static str, concurrency: usize, ladder: Ladder) -> Life {
-        self.start(user_agent, concurrency, None, ladder)
+        self.start(user_agent, concurrency, |settings| settings.rules.ladder = ladder)
     }
 
-    fn start(&self, user_agent: &'static str, concurrency: usize, state_namespace: Option<String>, ladder: Ladder) -> Life {
+    /// Starts a controller that derives exit images; `push` stands for the registry.
+    pub fn start_deriving_controller(&self, push: Push) -> Life {
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            let derived = DerivedImages::new(DERIVED.parse().unwrap());
+            settings.rules.exit_images = settings.rules.exit_images.clone().with_derived(derived);
+            settings.push = Some(push);
+        })
+    }
+
+    fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let settings = Settings {
+        let mut settings = Settings {
             namespace: None,
             rules: Rules {
                 exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
-                ladder,
+                ladder: Ladder::default(),
                 node_table: NodeTable::built_in(),
             },
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
-            state_namespace,
+            state_namespace: None,
+            push: None,
         };
+        change(&mut settings);
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
         Life { line, metrics, task }
@@ -341,6 +354,7 @@ fn is_guarded(request: &Recorded) {
         assert!(container.starts_with("/spec/containers/"), "{}", request.body);
         assert_eq!((&swap[0]["op"], &swap[0]["path"]), (&json!("test"), &json!(format!("{container}/name"))));
         assert_eq!((&swap[1]["op"], &swap[2]["op"], &swap[2]["path"]), (&json!("test"), &json!("replace"), &swap[1]["path"]));
-        assert_eq!(swap[2]["value"], EXIT);
+        let to = swap[2]["value"].as_str().unwrap();
+        assert!(to == EXIT || to.starts_with(&format!("{DERIVED}@")), "{to}");
     }
 }

@@ -7,6 +7,7 @@
 
 mod answers;
 mod crowds;
+mod derived;
 mod edits;
 mod finish;
 mod harness;

@@ -120,6 +120,7 @@ async fn controller(client: Client) {
         concurrency: 16,
         write_deadline: Duration::from_secs(10),
         instance: CONTROLLER.to_owned(),
+        push: None,
         state_namespace: None,
     };
     let metrics = Metrics::register(&mut Registry::default());
