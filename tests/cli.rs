@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use clap::CommandFactory;
 use serde_json::Value;
+use swaplet::decide::node_table::NodeTable;
 
 fn swaplet(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_swaplet")).args(args).output().unwrap()
@@ -65,6 +66,31 @@ fn the_paths_are_listed_in_three_forms() {
     let json: Value = serde_json::from_slice(&swaplet(&["exit-image", "list", "-o", "json"]).stdout).unwrap();
     assert_eq!(json.as_array().unwrap().len(), names.lines().count());
     assert!(json[0]["path"].is_string() && json[0]["source"].is_string());
+}
+
+#[test]
+fn the_rows_that_nodes_are_recognised_by_can_be_printed_and_read_again() {
+    let printed = swaplet(&["nodes", "--print-rows"]);
+    assert!(printed.status.success());
+    assert_eq!(NodeTable::read(&text(&printed.stdout)), Ok(NodeTable::built_in()));
+    let help = text(&swaplet(&["nodes", "--help"]).stdout);
+    for word in ["Examples:", "swaplet.io/node-class=VirtualInert", "--print-rows", "VirtualRejects"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}
+
+#[test]
+fn a_file_of_node_classes_with_an_error_stops_before_anything_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nodes.yaml");
+    std::fs::write(&file, "[{name: mine, class: Virtual, match: [{labels: [a]}]}]").unwrap();
+    let file = file.to_str().unwrap();
+    for args in [&["nodes", "--node-classes", file][..], &["run", "--exit-image", "r.example/exit:1", "--node-classes", file]] {
+        let ran = swaplet(args);
+        let error = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{error}");
+        assert!(error.contains(file) && error.contains("row \"mine\": class: \"Virtual\" is none of Kubelet"), "{error}");
+    }
 }
 
 #[test]

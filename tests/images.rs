@@ -13,7 +13,10 @@ use oci_distribution::secrets::RegistryAuth;
 use swaplet::image::build::{Blob, build_standard, media_type};
 use swaplet::image::{BuiltImage, Kind};
 use tempfile::TempDir;
+use tokio::time::Instant;
 
+#[path = "images/derive.rs"]
+mod derive;
 #[path = "images/fake.rs"]
 mod fake;
 #[path = "images/guards.rs"]
@@ -126,7 +129,9 @@ async fn what_is_pushed_is_what_was_built_and_the_second_push_changes_nothing() 
     for (kind, command) in [(Kind::Exit, "exit-image"), (Kind::Park, "park-image")] {
         let reference = registry.reference(&format!("swaplet/{kind}:v1"));
         let image = build_standard(kind).unwrap();
+        let start = Instant::now();
         let first = push(command, &reference, &[]).must_succeed();
+        println!("{kind}: pushed in {} ms: {}", start.elapsed().as_millis(), first.out);
         assert!(first.out.starts_with(&format!("{reference}  {}  pushed (amd64 ", image.digest())), "{}", first.out);
         assert_holds(&client, &reference, &image).await;
         let second = push(command, &reference, &[]).must_succeed();

@@ -7,6 +7,7 @@ use serde_json::Value;
 pub struct Written {
     pub verb: String,
     pub resource: String,
+    pub subresource: String,
     pub pod: String,
     pub code: u64,
     pub body: Value,
@@ -19,6 +20,11 @@ impl Written {
             && self.resource == "pods"
             && self.code == 200
             && self.body.as_array().is_some_and(|ops| ops.iter().any(|op| op["op"] == "replace"))
+    }
+
+    /// Whether it wrote the phase of a pod.
+    pub fn is_applied_finish(&self) -> bool {
+        self.resource == "pods" && self.subresource == "status" && self.code == 200 && self.body["status"]["phase"].is_string()
     }
 }
 
@@ -43,6 +49,7 @@ fn read(line: &str, user: &str, namespace: Option<&str>) -> Option<Written> {
     let is_there = namespace.is_none_or(|namespace| entry["objectRef"]["namespace"] == namespace);
     (is_write && is_end && is_there && entry["user"]["username"] == user).then(|| Written {
         resource: text(&entry["objectRef"]["resource"]),
+        subresource: text(&entry["objectRef"]["subresource"]),
         pod: text(&entry["objectRef"]["name"]),
         code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
         body: entry["requestObject"].clone(),
@@ -50,15 +57,20 @@ fn read(line: &str, user: &str, namespace: Option<&str>) -> Option<Written> {
     })
 }
 
+/// The pods whose images the controller of this namespace has changed, each as often as that was done, sorted.
+pub fn swapped_in(namespace: &str) -> Vec<String> {
+    let mut swapped: Vec<_> = written_in(namespace).into_iter().filter(Written::is_applied_swap).map(|write| write.pod).collect();
+    swapped.sort_unstable();
+    swapped
+}
+
 /// Asserts that exactly these pods had their images changed, each by one patch, and that nothing but that and Events was
 /// written.
 pub fn assert_swapped_once(namespace: &str, pods: &[&str]) {
     let written = written_in(namespace);
-    let mut swapped: Vec<_> = written.iter().filter(|write| write.is_applied_swap()).map(|write| write.pod.as_str()).collect();
-    swapped.sort_unstable();
     let mut expected = pods.to_vec();
     expected.sort_unstable();
-    assert_eq!(swapped, expected, "{written:#?}");
+    assert_eq!(swapped_in(namespace), expected, "{written:#?}");
     let other = written.iter().find(|write| !write.is_applied_swap() && write.resource != "events" && write.code < 400);
     assert!(other.is_none(), "{other:#?}");
 }

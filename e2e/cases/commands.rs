@@ -1,10 +1,10 @@
 //! Every sidecar of `tests/command/sidecars.yaml` that gets the verdict Runnable ends on a real node, and so does every one that needs
-//! another image once it has it. Its own image is a stand-in: the park program at all paths that are executed.
+//! another image, which the controller derives. Its own image is a stand-in: the park program at all paths that are executed.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use swaplet::image::build::{build, build_derived};
+use swaplet::image::build::build;
 use swaplet::image::docker_config::Credentials;
 use swaplet::image::push::push;
 use swaplet::image::registry::{Registry, RegistryOptions};
@@ -50,9 +50,6 @@ impl Case {
         sidecar["image"] = if self.is_parked_beside_a_mount() { images.bare.clone() } else { images.stand_in.clone() }.into();
         let mut env = sidecar["env"].as_array().cloned().unwrap_or_default();
         env.push(json!({"name": MARK, "value": "true"}));
-        if self.needs_image() {
-            env.push(json!({"name": format!("{MARK}_WITH_IMAGE"), "value": images.derived}));
-        }
         sidecar["env"] = env.into();
         // A probe would restart the stand-in, which answers nobody, and a hook would end it.
         for key in ["livenessProbe", "lifecycle"] {
@@ -86,24 +83,22 @@ impl Case {
 struct Images {
     stand_in: String,
     bare: String,
-    derived: String,
 }
 
 impl Images {
     async fn push(world: &World, cases: &[Case]) -> Self {
         let repository = |name: &str| format!("{}/{name}", world.images.exit.replace("/swaplet/exit:e2e", "/e2e"));
-        let images = Self { stand_in: repository("stand-in:v1"), bare: repository("bare:v1"), derived: repository("derived:v1") };
+        let images = Self { stand_in: repository("stand-in:v1"), bare: repository("bare:v1") };
         let paths =
             |wanted: &dyn Fn(&Case) -> bool| -> BTreeSet<&str> { cases.iter().filter(|case| wanted(case)).map(Case::path).collect() };
         let executed = paths(&|case| !case.is_parked_beside_a_mount() && !case.path().starts_with("/swaplet/"));
         send(&images.stand_in, &build(Kind::Park, executed.into_iter().chain(INTERPRETERS)).unwrap()).await;
         send(&images.bare, &build(Kind::Park, [""; 0]).unwrap()).await;
-        send(&images.derived, &build_derived(paths(&Case::needs_image)).unwrap()).await;
         images
     }
 }
 
-async fn send(reference: &str, image: &BuiltImage) {
+pub async fn send(reference: &str, image: &BuiltImage) {
     let reference = ImageReference::parse(reference).unwrap();
     let registry = Registry::connect(&reference, &Credentials::Anonymous, RegistryOptions::default()).await.unwrap();
     push(&registry, &reference, image, true).await.unwrap();
@@ -133,18 +128,21 @@ async fn all_end(case: &str, restart_policy: &str) {
     let cases = Case::all();
     let images = Images::push(&world, &cases).await;
     create_files(&world).await;
-    let _controller = Controller::start_with(&world, &["--exit-images", &images.derived]).await;
+    let derived = format!("{}/e2e/derived-commands", world.images.exit.split('/').next().unwrap());
+    let _controller = Controller::start_with(&world, &["--derived-repository", &derived]).await;
     for some in cases.chunks(AT_ONCE) {
         let mut names = Vec::new();
         for case in some {
-            names.push(world.create_pod(case.pod(&world, restart_policy, &images)).await.metadata.name.unwrap());
+            let created = world.create_pod(case.pod(&world, restart_policy, &images)).await;
+            names.push((created.metadata.name.unwrap(), case.needs_image()));
         }
-        for name in names {
+        for (name, needs_image) in names {
             let ended = world.pod_is(&name, "ended", |pod| matches!(crate::world::phase_of(pod), "Succeeded" | "Failed")).await;
             let statuses = ended.status.as_ref().unwrap().container_statuses.clone();
             assert_eq!(crate::world::phase_of(&ended), "Succeeded", "{name}: {statuses:?}");
             let swapped = ended.spec.unwrap().containers.into_iter().find(|found| found.name == "side").unwrap().image.unwrap();
-            assert!(swapped == world.images.exit || swapped == images.derived, "{name} has ended with {swapped}");
+            let expected = if needs_image { swapped.starts_with(&format!("{derived}@")) } else { swapped == world.images.exit };
+            assert!(expected, "{name} has ended with {swapped}");
         }
     }
     world.done().await;

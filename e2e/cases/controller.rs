@@ -17,6 +17,11 @@ impl Controller {
         Self::start_with(world, &[]).await
     }
 
+    /// Starts it so that what it learns of nodes outlives it.
+    pub async fn keeping_verdicts(world: &World) -> Self {
+        Self::start_with(world, &["--state-namespace", &world.namespace]).await
+    }
+
     pub async fn start_with(world: &World, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
             .args(["run", "--namespace", &world.namespace, "--exit-image", &world.images.exit, "--kubeconfig"])

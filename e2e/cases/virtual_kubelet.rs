@@ -8,13 +8,13 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::world::{World, variable};
+use crate::world::{World, eventually, variable};
 
 /// The node and its process, which ends with the case.
 pub struct VirtualNode {
@@ -47,6 +47,30 @@ impl VirtualNode {
         spec["nodeSelector"] = json!({"kubernetes.io/hostname": self.name});
         spec["tolerations"] = json!([{"key": "virtual-kubelet.io/provider", "operator": "Exists"}]);
         spec
+    }
+
+    /// The node says its class itself.
+    pub async fn label(&self, world: &World, class: &str) {
+        let nodes: Api<Node> = Api::all(world.client.clone());
+        let patch = json!({"metadata": {"labels": {"swaplet.io/node-class": class}}});
+        nodes.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// The class of the node and what it is taken for without any proof, as `swaplet nodes` shows it once this is proved; at once where
+    /// it is nothing.
+    pub async fn known(&self, world: &World, proved: &str) -> (String, String) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        eventually(&format!("{proved:?} to be shown"), || async {
+            let shown = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+                .args(["nodes", &self.name, "-o", "json", "--state-namespace", &world.namespace, "--kubeconfig", &variable("KUBECONFIG")])
+                .output()
+                .await
+                .unwrap();
+            let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+            let node = &shown["nodes"][0];
+            (text(&node["proved"]["proved"]) == proved).then(|| (text(&node["class"]), text(&node["takenFor"])))
+        })
+        .await
     }
 
     /// How often the library has called the provider with this about a pod.

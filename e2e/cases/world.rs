@@ -1,6 +1,7 @@
 //! What a case lives in: a client, a namespace of its own, and waiting with an end.
 
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::api::rbac::v1::RoleBinding;
+use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Api, Client};
@@ -23,7 +24,7 @@ use crate::images::Images;
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 static IMAGES: OnceCell<Images> = OnceCell::const_new();
-static ROLE: OnceCell<()> = OnceCell::const_new();
+static ROLES: OnceCell<String> = OnceCell::const_new();
 
 /// A namespace with what the controller needs in it. Deleted by [`World::done`]; left for inspection where a case fails.
 pub struct World {
@@ -116,10 +117,16 @@ impl World {
         .await
     }
 
+    /// The reasons of our Events about a pod, sorted.
+    pub async fn events_of(&self, pod: &str) -> Vec<String> {
+        self.events(0).await.into_iter().filter(|(about, _)| about == pod).map(|(_, reason)| reason).collect()
+    }
+
     /// The end of a case that went well.
     pub async fn done(self) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         let _ = self.api::<Pod>().delete_collection(&now, &ListParams::default()).await;
+        let _ = Api::<ClusterRoleBinding>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
         let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
     }
 }
@@ -140,9 +147,10 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
     }
 }
 
-/// A ServiceAccount with the rights of `deploy/rbac.yaml` in this namespace only, and a kubeconfig for it.
+/// A ServiceAccount with the rights of `deploy/rbac.yaml`, in this namespace only as far as they are of namespaces, and a kubeconfig for
+/// it.
 async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
-    ROLE.get_or_init(install_role).await;
+    let roles = ROLES.get_or_init(install_roles).await;
     let metadata = json!({"name": "swaplet", "namespace": namespace});
     create(
         client,
@@ -151,23 +159,41 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
         serde_json::from_value::<ServiceAccount>,
     )
     .await;
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "swaplet"},
-        "subjects": [{"kind": "ServiceAccount", "name": "swaplet", "namespace": namespace}],
-    });
-    create(client, namespace, binding, serde_json::from_value::<RoleBinding>).await;
+    for role in ["swaplet", "swaplet-state"] {
+        let binding = binding("RoleBinding", &json!({"name": role, "namespace": namespace}), &format!("{roles}{role}"), namespace);
+        create(client, namespace, binding, serde_json::from_value::<RoleBinding>).await;
+    }
+    let binding = binding("ClusterRoleBinding", &json!({"name": namespace}), &format!("{roles}swaplet-nodes"), namespace);
+    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
+    Api::all(client.clone()).create(&PostParams::default(), &binding).await.unwrap();
     let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let token = accounts.create_token_request("swaplet", &PostParams::default(), &request).await.unwrap();
     write_kubeconfig(folder, token.status.unwrap().token)
 }
 
-/// The rights that the manifest gives, no others: what the controller needs and lacks fails a case.
-async fn install_role() {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/rbac.yaml");
-    let output = Command::new("kubectl").args(["apply", "-f", manifest]).output().await.expect("kubectl");
+fn binding(kind: &str, metadata: &serde_json::Value, role: &str, namespace: &str) -> serde_json::Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "swaplet", "namespace": namespace}],
+    })
+}
+
+/// The rights that the manifest gives, no others: what the controller needs and lacks fails a case. Answers what the names of the roles
+/// begin with, which is another one for another manifest: two checkouts can use one cluster.
+async fn install_roles() -> String {
+    let manifest = include_str!("../../deploy/rbac.yaml");
+    let mut hasher = DefaultHasher::new();
+    manifest.hash(&mut hasher);
+    let prefix = format!("e2e-{:x}-", hasher.finish());
+    let renamed = manifest.replace("\n  name: swaplet", &format!("\n  name: {prefix}swaplet"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rbac.yaml");
+    std::fs::write(&file, renamed).unwrap();
+    let output = Command::new("kubectl").args(["apply", "-f"]).arg(&file).output().await.expect("kubectl");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    prefix
 }
 
 async fn create<K, E: Debug>(client: &Client, namespace: &str, object: serde_json::Value, read: impl Fn(serde_json::Value) -> Result<K, E>)

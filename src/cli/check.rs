@@ -77,7 +77,7 @@ pub(super) struct CheckArgs {
     /// Take containers of this name for sidecars, marked or not (repeatable)
     #[arg(long, value_name = "NAME")]
     sidecar: Vec<String>,
-    /// Do not fail on NeedsImage: the exit image will be pushed with --for
+    /// Do not fail on NeedsImage: the exit image will be pushed with --for, or the controller derives it (--derived-repository)
     #[arg(long)]
     allow_derived: bool,
     /// How to print: a table, a table with notes, or for programs

@@ -34,7 +34,7 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     Check(check::CheckArgs),
     Nodes(nodes::NodesArgs),
     ExitImage(exit_image::ExitImage),

@@ -6,6 +6,7 @@ use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
 use crate::controller::index::Rules;
+use crate::decide::derived_images::DerivedImages;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
 use crate::decide::node_table::NodeTable;
@@ -46,23 +47,43 @@ pub struct RulesArgs {
     /// Paths that --exit-image has besides the standard ones, as `swaplet exit-image push --for` has told
     #[arg(long, value_name = "PATH,...", env = "SWAPLET_EXIT_IMAGE_PATHS", value_delimiter = ',', requires = "exit_image")]
     exit_image_paths: Vec<String>,
+    /// Derive exit images for the paths that --exit-image does not have, and keep them here: a repository for nothing else, which the
+    /// nodes can pull from
+    #[arg(long, value_name = "REPOSITORY", env = "SWAPLET_DERIVED_REPOSITORY", value_parser = repository, requires = "exit_image")]
+    derived_repository: Option<ImageReference>,
     /// Swap images on virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
     /// container of it runs, it fails a pod whose work is done
     #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
     swap_under_never: bool,
     #[command(flatten)]
     nodes: NodeTableArgs,
-    /// The way to end a sidecar that is tried first, on nodes that have it
+    /// Whether the phase of a pod may be written where swapping images does not end it; needs patch of pods/status
+    #[arg(long, value_enum, default_value_t = FinishArg::Allowed, env = "SWAPLET_FINISH")]
+    finish: FinishArg,
+    /// What to try first, on nodes that have it [default: swap]
     #[arg(long, value_enum, env = "SWAPLET_PREFER")]
-    prefer: Option<Prefer>,
+    prefer: Option<PreferArg>,
     /// Who ends sidecars where OpenKruise is installed as well
     #[arg(long, value_enum, default_value_t = CoexistArg::Auto, env = "SWAPLET_COEXIST")]
     coexist: CoexistArg,
 }
 
-/// A rung that may come first.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Prefer {
+/// Whether the phase may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FinishArg {
+    /// Where nothing else ends the pod, or it is asked for
+    Allowed,
+    /// Never: pods that only this would end keep running
+    Never,
+}
+
+/// What is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PreferArg {
+    /// Change the images of the sidecars
+    Swap,
+    /// Write the phase of the pod
+    Finish,
     /// On nodes with OpenKruise's daemon: ask it, by a ContainerRecreateRequest. A sidecar that does not exit with 0 on SIGTERM then
     /// fails a pod under Never
     Crr,
@@ -81,22 +102,54 @@ enum CoexistArg {
 
 impl RulesArgs {
     /// # Errors
-    /// No exit image is named, a path cannot be in one, or the file of node classes cannot be used.
+    /// No exit image is named, a path cannot be in one, the file of node classes cannot be used, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, exit_image_paths, swap_under_never, nodes, prefer, coexist } = self;
+        let Self { exit_image, exit_images, exit_image_paths, derived_repository, swap_under_never, nodes, finish, prefer, coexist } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
         );
-        let prefer = prefer.map(|Prefer::Crr| Rung::Recreate);
-        let coexist = match coexist {
-            CoexistArg::Auto => Coexist::Auto,
-            CoexistArg::Defer => Coexist::Defer,
-            CoexistArg::Own => Coexist::Own,
-        };
-        let ladder = Ladder { prefer, recreate: true, swap_under_never, ..Ladder::default() };
+        ensure!(
+            finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
+            "--prefer=finish and --finish=never exclude each other: drop one of them"
+        );
+        let prefer = prefer.map(PreferArg::rung);
+        let ladder = Ladder { prefer, finish: finish == FinishArg::Allowed, recreate: true, swap_under_never };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
-        Ok(Rules { exit_images, ladder, node_table: nodes.table()?, coexist })
+        let exit_images = match derived_repository {
+            Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
+            None => exit_images,
+        };
+        Ok(Rules { exit_images, ladder, node_table: nodes.table()?, coexist: coexist.into() })
     }
+}
+
+impl PreferArg {
+    const fn rung(self) -> Rung {
+        match self {
+            Self::Swap => Rung::Swap,
+            Self::Finish => Rung::Finish,
+            Self::Crr => Rung::Recreate,
+        }
+    }
+}
+
+impl From<CoexistArg> for Coexist {
+    fn from(argument: CoexistArg) -> Self {
+        match argument {
+            CoexistArg::Auto => Self::Auto,
+            CoexistArg::Defer => Self::Defer,
+            CoexistArg::Own => Self::Own,
+        }
+    }
+}
+
+/// Derived images are written by their digest.
+fn repository(written: &str) -> Result<ImageReference, String> {
+    let named = |end: char| written.rsplit('/').next().is_some_and(|last| last.contains(end));
+    if named(':') || named('@') {
+        return Err("name a repository alone, without tag and digest, such as registry.example/swaplet/derived".to_owned());
+    }
+    ImageReference::parse(written).map_err(|error| error.to_string())
 }

@@ -12,7 +12,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::ClusterArgs;
+use super::registry_args::RegistryArgs;
 use super::rules::RulesArgs;
+use crate::controller::derive::Push;
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{Settings, run};
 use crate::controller::serve::{Health, serve};
@@ -26,9 +28,13 @@ Examples:
   # Pods may also name any image under registry.example/exit in KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE
   swaplet run --exit-image registry.example/swaplet/exit:v1 --exit-images 'registry.example/exit/*'
 
+  # Sidecars may execute anything: exit images for their paths are derived, and pushed with the account of this file
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --derived-repository registry.example/swaplet/derived \\
+    --docker-config /etc/swaplet/docker/config.json
+
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
-list, watch and patch pods, to list and watch jobs.batch, to create events.events.k8s.io, and to list and watch nodes (without
-that, every node counts as unknown).";
+list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
+events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
 
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]
@@ -56,6 +62,8 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
     log_format: LogFormat,
     #[command(flatten)]
+    registry: RegistryArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
@@ -74,12 +82,17 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { rules, namespace, state_namespace, concurrency, write_timeout, listen, log_format, cluster } = self;
+        let Self { rules, namespace, state_namespace, concurrency, write_timeout, listen, log_format, registry, cluster } = self;
         let rules = rules.rules()?;
         start_log(log_format);
+        let push = rules.exit_images.repository().map(|repository| {
+            let options = registry.options();
+            Push::to(repository.clone(), options, move |reference| registry.credentials(reference))
+        });
         let settings = Settings {
             namespace,
             rules,
+            push,
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),

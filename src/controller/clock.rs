@@ -30,7 +30,7 @@ impl Clock {
     }
 }
 
-/// The time of day, for the timestamps of Events only: no decision compares clocks of two machines.
+/// The time of day, for timestamps that are written only: no decision compares clocks of two machines.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the place that the other places ask")]
 pub fn time_of_day() -> jiff::Timestamp {

@@ -10,12 +10,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::budgets::Budgets;
+use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
 use super::openkruise::Known;
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::ladder::Ladder;
@@ -68,10 +70,12 @@ pub enum Effect {
     Notice(Notice),
     /// A decision about a pod, where it differs from the one before.
     Decided(Reason),
-    /// A swap was applied so long after the mains were seen done.
+    /// A write was applied so long after the mains were seen done.
     Swapped(Duration),
     /// A pod is finished, so long after its first swap.
     Ended(Duration),
+    /// Push the exit image with these paths.
+    Derive(Paths),
     /// A pod has proved how its node treats swaps.
     Learned(Learned),
 }
@@ -89,6 +93,8 @@ struct Entry {
     /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
     unseen: Option<Duration>,
     due: Option<Duration>,
+    /// Whether it wants an exit image that is not there.
+    wants: bool,
     list: u64,
     /// What it has proved about its node: once, for an old proof is no news.
     proved: Option<Proved>,
@@ -251,10 +257,11 @@ impl Index {
         let mut effects = Vec::new();
         while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
             let (decision, more) = self.decide(&uid, now);
+            let write = decision.and_then(|decision| self.begin(&uid, decision, now));
             effects.extend(more);
             effects.extend(self.look_at_woken(now));
-            if let Some(write) = decision.and_then(|decision| self.begin(&uid, decision, now)) {
-                return (Some(write), effects);
+            if write.is_some() {
+                return (write, effects);
             }
         }
         (None, effects)
@@ -299,6 +306,13 @@ impl Index {
         effects
     }
 
+    /// The push of a derived exit image has come back: the pods that want one are looked at.
+    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
+        self.rules.exit_images.derived_came(paths, pushed, now);
+        let waiting: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.wants).map(|(uid, _)| uid.clone()).collect();
+        waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
+    }
+
     /// Decides about a pod and does with the decision all that is not a write.
     fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
@@ -318,6 +332,12 @@ impl Index {
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
         let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        entry.wants = !decision.wants.is_empty();
+        for paths in &decision.wants {
+            if self.rules.exit_images.ask_derived(&entry.pod.namespace, paths, now) {
+                effects.push(Effect::Derive(paths.clone()));
+            }
+        }
         let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
         let before = std::mem::replace(&mut entry.due, again);
         self.reschedule(uid, before, again);
@@ -366,6 +386,9 @@ impl Index {
         }
         entry.memory.in_flight = true;
         self.headroom.need(&entry.pod, Need::Held);
+        if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
+            record.begun(now);
+        }
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
 }
@@ -380,6 +403,7 @@ const fn is_over(reason: Reason) -> bool {
             | Reason::NoSidecar
             | Reason::SidecarEnded
             | Reason::PodFailedAfterSwap
+            | Reason::PodFailedAfterFinish
             | Reason::PodFailedAfterRecreate
     )
 }
@@ -391,7 +415,7 @@ fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
 impl Entry {
     fn new(pod: Pod, list: u64) -> Self {
         let (memory, swapped) = (Memory::default(), Swapped::default());
-        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, list, proved: None }
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, wants: false, list, proved: None }
     }
 
     fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
@@ -404,13 +428,14 @@ impl Entry {
             effects.extend(self.tell(report, headroom));
         }
         let memory = &self.memory;
+        let first_write = memory.first_write();
         let confirmed = self.unconfirmed.take_if(|report| match report.reason {
             Reason::RecreateRequested => memory.request_seen_at.is_some(),
-            _ => !memory.swaps.is_empty(),
+            _ => first_write.is_some(),
         });
         effects.extend(notice(Target::of(&self.pod), confirmed));
-        let first_swap = self.memory.swaps.iter().map(|record| record.at).min();
-        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap, Some(at)) = (decision.reason, first_swap) {
+        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
+        {
             effects.push(Effect::Ended(now.saturating_sub(at)));
         }
         effects
@@ -422,6 +447,9 @@ impl Entry {
             return self.settle_request(write, outcome, now);
         }
         self.note_unseen(&write, outcome, now);
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+            self.memory.finish.iter_mut().for_each(|record| record.not_written());
+        }
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
@@ -445,16 +473,27 @@ impl Entry {
         self.memory.failures = 0;
         self.memory.not_before = None;
         self.unconfirmed = None;
-        let swaps = if let Action::Swap(swaps) = &write.action { &swaps[..] } else { &[] };
+        // The event of our own write may come later; until then this is what we know to be stored.
+        match &write.action {
+            Action::Swap(swaps) => self.swapped(swaps, stored, now),
+            Action::Finish(finish) => {
+                self.pod.phase = finish.phase;
+                self.memory.finish.iter_mut().for_each(|record| record.written(now));
+            }
+            Action::Recreate(_) => {}
+        }
+        let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
+        let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
+        waited.into_iter().chain(notice(write.target, write.report)).collect()
+    }
+
+    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, image, now);
-                // The event of our own write may come later; until then this is what we know to be stored.
                 container.image.clone_from(image);
             }
         }
-        let waited = self.memory.mains_done_at.map(|done| Effect::Swapped(now.saturating_sub(done)));
-        waited.into_iter().chain(notice(write.target, write.report)).collect()
     }
 
     fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
@@ -469,6 +508,7 @@ impl Entry {
 fn attempt(action: &Action) -> String {
     match action {
         Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
+        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
         Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that talks to the API server: watches, the one writer, reports.
+//! Everything that talks to the API server: watches, the one writer, reports; and what pushes exit images meanwhile ([`derive`]).
 //!
 //! ```text
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
@@ -8,6 +8,7 @@
 
 pub mod budgets;
 pub mod clock;
+pub mod derive;
 pub mod index;
 pub mod metrics;
 pub mod nodes;
@@ -19,4 +20,5 @@ pub mod serve;
 pub mod verdict_store;
 pub mod watch;
 pub mod writer;
+pub mod writer_finish;
 pub mod writer_recreate;

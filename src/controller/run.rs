@@ -9,6 +9,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use super::clock::{Clock, time_of_day};
+use super::derive::{Deriver, Push, Pushed};
 use super::index::{Effect, Index, Rules, Write};
 use super::metrics::Metrics;
 use super::nodes::{Change, Learned};
@@ -47,6 +48,8 @@ pub struct Settings {
     pub write_deadline: Duration,
     /// The name of this process in Events.
     pub instance: String,
+    /// How exit images are pushed that the rules allow to derive.
+    pub push: Option<Push>,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
     pub state_namespace: Option<String>,
 }
@@ -86,6 +89,7 @@ pub async fn run(
             news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
             event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied("the watch of Jobs".to_owned()))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
+            Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
         }
     }
@@ -111,6 +115,7 @@ struct Controller {
     health: Health,
     concurrency: usize,
     writes: JoinSet<(Write, Outcome)>,
+    deriver: Deriver,
     brake: Duration,
     verdicts: Option<VerdictStore>,
 }
@@ -126,6 +131,7 @@ impl Controller {
             health,
             concurrency: settings.concurrency.max(1),
             writes: JoinSet::new(),
+            deriver: Deriver::new(settings.push.clone()),
             brake: Duration::ZERO,
             verdicts: None,
         }
@@ -157,8 +163,10 @@ impl Controller {
         match &event {
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
-                self.health.jobs_trouble(error);
-                tracing::warn!(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+                // A right that is missing would be told every 15 s for ever.
+                if self.health.jobs_trouble(error) {
+                    tracing::warn!(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+                }
             }
             Event::ListStart => {}
             _ => self.health.watching_jobs(),
@@ -285,13 +293,24 @@ impl Controller {
         Ok(())
     }
 
-    fn effects(&self, effects: Vec<Effect>) {
+    fn derived(&mut self, paths: &[String], pushed: Pushed) {
+        match &pushed {
+            Ok(reference) => tracing::info!(?paths, %reference, "an exit image for these paths is there"),
+            Err(trouble) => tracing::warn!(?paths, error = trouble.words, "no exit image for these paths; trying again later"),
+        }
+        self.metrics.wrote("images", if pushed.is_ok() { "applied" } else { "failed" });
+        let effects = self.index.derived_came(paths, pushed, self.clock.now());
+        self.effects(effects);
+    }
+
+    fn effects(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Notice(notice) => self.reporter.tell(notice),
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Swapped(delay) => self.metrics.swapped_after(delay),
                 Effect::Ended(delay) => self.metrics.ended_after(delay),
+                Effect::Derive(paths) => self.deriver.start(paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }
         }

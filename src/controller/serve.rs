@@ -55,9 +55,10 @@ impl Health {
         self.state().jobs_trouble = None;
     }
 
-    /// Jobs could not be listed or watched.
-    pub fn jobs_trouble(&self, error: &str) {
-        self.state().jobs_trouble = Some(error.to_owned());
+    /// Jobs could not be listed or watched; whether this is new.
+    #[must_use]
+    pub fn jobs_trouble(&self, error: &str) -> bool {
+        self.state().jobs_trouble.replace(error.to_owned()).is_none_or(|before| before != error)
     }
 
     /// How it is going; `Err` with the reason where not everything is seen that should be.
@@ -145,7 +146,8 @@ mod tests {
         assert!(response.body().contains("every node counts as Unknown") && response.body().contains("forbidden"), "{}", response.body());
         health.nodes_seen();
         assert_eq!(ready(&health).body(), "ok\n");
-        health.jobs_trouble("list: forbidden");
+        assert!(health.jobs_trouble("list: forbidden"));
+        assert!(!health.jobs_trouble("list: forbidden"));
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n");

@@ -1,10 +1,11 @@
-//! The one writer: a guarded image change, and what became of it. The writes of other rungs are files of their own.
+//! The one writer: guarded writes, and what became of them. The writes of other rungs than the swap are files of their own.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
 use kube::api::{Patch, PatchParams};
@@ -94,7 +95,7 @@ impl Outcome {
     }
 }
 
-/// Writes images of pods.
+/// Writes images and phases of pods.
 #[derive(Clone)]
 pub struct Writer {
     pub(super) client: Client,
@@ -114,6 +115,7 @@ impl Writer {
         let written = async {
             match action {
                 Action::Swap(swaps) => self.swap(target, swaps).await,
+                Action::Finish(finish) => self.finish(target, finish).await,
                 Action::Recreate(containers) => self.recreate(target, containers).await,
             }
         };
@@ -125,20 +127,32 @@ impl Writer {
     }
 
     /// Changes images in one patch: all of them, or none.
-    /// Without `kube::Api`, which drops the headers of an answer: a busy API server says only there when to come back.
     async fn swap(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
         let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
-        let request = pods.patch(&target.name, &params, &patch).map_err(kube::Error::BuildRequest)?;
+        let request = pods.patch(&target.name, &params(), &patch).map_err(kube::Error::BuildRequest)?;
+        match self.send(request).await? {
+            Ok(body) => {
+                let pod = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+                Ok(Outcome::Applied(stored_images(pod, swaps)))
+            }
+            Err(refused) => Ok(refused),
+        }
+    }
+
+    /// The pod as it is after the write, or why nothing was written.
+    /// Without `kube::Api`, which drops the headers of an answer: a busy API server says only there when to come back.
+    pub(super) async fn send(&self, request: http::Request<Vec<u8>>) -> kube::Result<Result<Bytes, Outcome>> {
         let (head, body) = self.client.send(request.map(Body::from)).await?.into_parts();
         let body = body.collect().await?.to_bytes();
-        if head.status.is_success() {
-            let pod = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
-            return Ok(Outcome::Applied(stored_images(pod, swaps)));
-        }
-        Ok(classify(&refusal(head.status.as_u16(), &body), &head.headers))
+        let refused = || classify(&refusal(head.status.as_u16(), &body), &head.headers);
+        Ok(if head.status.is_success() { Ok(body) } else { Err(refused()) })
     }
+}
+
+/// The parameters of every patch.
+pub(super) fn params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
 /// `test` on the uid, and for each container on its name and its current image, before `replace`.

@@ -29,6 +29,11 @@ pub struct Circumstances<'a> {
 }
 
 impl Circumstances<'_> {
+    /// Whether a kubelet runs the pods of the node, or may: finishing a pod needs more care then, which does no harm elsewhere.
+    pub(super) const fn may_be_kubelet(&self) -> bool {
+        self.node.is_kubelet() || self.facts.may_be_kubelet
+    }
+
     /// Whether the node of this pod may get swaps.
     pub(super) fn may_swap(&self, pod: &Pod) -> bool {
         self.ladder.rungs(self.node, &pod.restart_policy).contains(&Rung::Swap)
@@ -44,7 +49,8 @@ pub struct NodeFacts {
     pub probed_until: Option<Duration>,
     /// When the class changes by itself, because what was proved on the node expires.
     pub class_until: Option<Duration>,
-    /// Whether a kubelet may run the pods of the node, whatever was proved there: finishing a pod needs more care then.
+    /// Whether a kubelet may run the pods of the node although its class says otherwise, by what was proved there or because nobody
+    /// can look.
     pub may_be_kubelet: bool,
     /// Whether the node has the label `type=virtual-kubelet`, by which alone OpenKruise knows virtual nodes.
     pub labelled_virtual: bool,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::derived_images::Paths;
 use super::reason::Reason;
+use crate::objects::pod::Phase;
 use crate::objects::recreate_request::PLURAL;
 
 /// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
@@ -20,6 +21,18 @@ pub struct Swap {
     pub to: Box<str>,
 }
 
+/// A guarded write of a pod's phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finish {
+    /// `Succeeded` or `Failed`.
+    pub phase: Phase,
+    /// The resourceVersion of the pod that was decided about: nothing is written to a later one. `None` for a pod that others change
+    /// so often that no version lasts until the write.
+    pub version: Option<Box<str>>,
+    /// Whether an annotation goes with it, without which a kubelet takes the phase back; a virtual-kubelet would call its provider for it.
+    pub nudge: bool,
+}
+
 /// Something to tell about a pod: one Event, one line in the log, one count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -34,6 +47,8 @@ pub struct Report {
 pub enum Action {
     /// Change these images, all in one patch; never empty.
     Swap(Vec<Swap>),
+    /// Write the phase.
+    Finish(Finish),
     /// Ask OpenKruise's daemon to end these containers, all in one request; never empty.
     Recreate(Vec<Box<str>>),
 }
@@ -43,7 +58,7 @@ impl Action {
     #[must_use]
     pub const fn resource(&self) -> &'static str {
         match self {
-            Self::Swap(_) => "pods",
+            Self::Swap(_) | Self::Finish(_) => "pods",
             Self::Recreate(_) => PLURAL,
         }
     }
@@ -92,7 +107,7 @@ impl Decision {
     pub fn swaps(&self) -> &[Swap] {
         match &self.action {
             Some(Action::Swap(swaps)) => swaps,
-            Some(Action::Recreate(_)) | None => &[],
+            Some(Action::Finish(_) | Action::Recreate(_)) | None => &[],
         }
     }
 }

@@ -43,8 +43,8 @@ pub enum Derived<'a> {
     Ready(&'a str),
     /// It will be, or it will be said why not.
     Awaited,
-    /// It could not be pushed, in these words; at this time it is tried again.
-    Failed(&'a str, Duration),
+    /// It could not be pushed, in these words; at this time it is tried again, or it is being tried.
+    Failed(&'a str, Option<Duration>),
     /// The namespace has asked for too many.
     TooMany,
 }
@@ -82,7 +82,7 @@ impl DerivedImages {
     pub fn look(&self, namespace: &str, paths: &[String]) -> Derived<'_> {
         match self.images.get(paths) {
             Some(Image { reference: Some(reference), .. }) => Derived::Ready(reference),
-            Some(Image { trouble: Some(words), not_before, .. }) => Derived::Failed(words, *not_before),
+            Some(Image { trouble: Some(words), not_before, under_way, .. }) => Derived::Failed(words, (!under_way).then_some(*not_before)),
             Some(_) => Derived::Awaited,
             None if self.asked.get(namespace).is_some_and(|asked| *asked >= PER_NAMESPACE) => Derived::TooMany,
             None => Derived::Awaited,
@@ -157,12 +157,12 @@ mod tests {
             assert!(images.ask("a", &paths("/x"), now));
             images.came(&paths("/x"), Err(trouble(None)), now);
             let again = now + Duration::from_secs(wait);
-            assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", again));
+            assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(again)));
             assert!(!images.ask("a", &paths("/x"), again - Duration::from_secs(1)));
             now = again;
         }
         assert!(images.ask("a", &paths("/x"), now));
-        assert!(matches!(images.look("a", &paths("/x")), Derived::Failed(..)), "also while it is tried again");
+        assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", None), "also while it is tried again");
         images.came(&paths("/x"), Ok("r".into()), now);
         assert_eq!(images.look("a", &paths("/x")), Derived::Ready("r"));
     }
@@ -172,7 +172,7 @@ mod tests {
         let mut images = images();
         assert!(images.ask("a", &paths("/x"), NOW));
         images.came(&paths("/x"), Err(trouble(Some(3600))), NOW);
-        assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", NOW + Duration::from_secs(3600)));
+        assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(NOW + Duration::from_secs(3600))));
     }
 
     #[test]

@@ -1,24 +1,30 @@
 //! What to tell about a pod that has come to its end.
 
+use super::circumstances::Circumstances;
 use super::decision::Decision;
 use super::evidence;
+use super::finish;
 use super::memory::{Memory, SwapRecord};
 use super::reason::Reason;
 use super::recreate;
 use super::roles;
 use crate::objects::pod::{Container, Phase, Pod, Terminated};
 
-/// The pod is finished: tells the truth about the swaps that were made in it.
-pub(super) fn finished(pod: &Pod, memory: &Memory) -> Decision {
+/// The pod is finished: tells the truth about what was written to it.
+pub(super) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
+    finish::watch(pod, memory, around).or_else(|| finish::finished(pod, memory, around)).unwrap_or_else(|| swapped(pod, memory))
+}
+
+fn swapped(pod: &Pod, memory: &Memory) -> Decision {
     if memory.swaps.is_empty() {
         return recreate::finished(pod, memory).unwrap_or(Decision::quiet(Reason::PodFinished));
     }
-    let phase = if pod.phase == Phase::Succeeded { "Succeeded" } else { "Failed" };
+    let phase = pod.phase.as_str();
     let ends = roles::sidecars(pod)
         .filter_map(|sidecar| Some(describe_end(sidecar, memory.swap_of(&sidecar.name)?)))
         .collect::<Vec<_>>()
         .join(", ");
-    if phase == "Failed" && roles::mains_succeeded(pod) {
+    if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
         let note = format!("the pod is Failed although every main container exited with 0: {ends}");
         return Decision::tell(Reason::PodFailedAfterSwap, note);
     }
@@ -30,7 +36,7 @@ pub(super) fn describe(sidecar: &Container) -> String {
     format!("{} ended ({})", sidecar.name, sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code))
 }
 
-fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
+pub(super) fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
     let name = &sidecar.name;
     let shown = sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code);
     match &record.real_end {
@@ -45,7 +51,7 @@ fn shows_exit_image(sidecar: &Container, record: &SwapRecord) -> bool {
     sidecar.status.as_ref().is_some_and(|status| evidence::exit_image_shown(&status.image, &record.to) == Some(true))
 }
 
-fn describe_code(end: &Terminated) -> String {
+pub(super) fn describe_code(end: &Terminated) -> String {
     let code = end.exit_code.map_or_else(|| "no exit code".to_owned(), |code| format!("exit code {code}"));
     match (end.signal, &*end.reason) {
         (Some(signal), _) => format!("{code}, signal {signal}"),

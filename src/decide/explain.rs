@@ -5,12 +5,14 @@
 
 use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Report};
+use super::headroom::Headroom;
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
 use super::openkruise;
 use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
-use super::terminate::{self, ask, decide, out_of_scope, refused, unended};
+use super::swap;
+use super::terminate::{Unended, ask, decide, out_of_scope, refused, turn};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
@@ -19,6 +21,7 @@ const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit
 const NODE: &str = "labels and taints of the node, and what was proved there";
 const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
 const FIT: &str = "command, PATH and mounts of the container, beside the paths of the exit image (truth table, rows 7 to 10 and 36)";
+const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
 const LADDER: &str = "the ladder of the node's class";
 
 /// One thing that was looked at.
@@ -45,7 +48,7 @@ pub struct Explanation {
 #[must_use]
 pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Explanation {
     let mut findings = vec![scope(pod)];
-    if out_of_scope(pod, memory).is_none() {
+    if out_of_scope(pod, memory, around).is_none() {
         findings.extend(pod.containers.iter().map(|each| container(pod, each)));
         if refused(pod).is_none() {
             findings.push(mains(pod));
@@ -105,18 +108,18 @@ fn mains(pod: &Pod) -> Finding {
 }
 
 fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding> {
-    let unended = unended(pod);
     if around.facts.unseen_until.is_some() {
         return vec![finding("node", format!("{} has not been seen yet", pod.node), NODE)];
     }
-    let rungs = terminate::rungs(pod, &unended, memory, around);
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
+    let (unended, rungs) = turn(pod, memory, around);
     if let Some(left) = openkruise::left(pod, &unended, memory, around) {
         findings.push(finding("OpenKruise", notes_or_reason(&left), OPENKRUISE));
         return findings;
     }
     if rungs.contains(&Rung::Swap) {
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+        findings.extend(restarts(pod, &unended, memory, around));
     }
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
         let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
@@ -135,6 +138,13 @@ fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
         Preflight::Blocked { report, .. } => report.reason.to_string(),
     };
     finding(format!("exit image for {}", sidecar.name), seen, FIT)
+}
+
+/// Nothing where nobody counts them, or none would be added.
+fn restarts(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Finding> {
+    let swaps = swap::wanted(pod, unended, memory, around);
+    let answer = around.headroom.answer(pod, swaps);
+    (swaps > 0 && answer != Headroom::Free).then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }
 
 fn answer(rung: Rung, step: &Step) -> String {
@@ -162,6 +172,7 @@ pub fn describe(action: &Action) -> String {
             let swaps: Vec<_> = swaps.iter().map(|swap| format!("{} (image {} -> {})", swap.container, swap.from, swap.to)).collect();
             format!("swaps {}", swaps.join(", "))
         }
+        Action::Finish(finish) => format!("writes phase {}", finish.phase.as_str()),
         Action::Recreate(containers) => format!("asks OpenKruise's daemon to end {}", containers.join(", ")),
     }
 }

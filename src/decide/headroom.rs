@@ -42,8 +42,8 @@ pub enum Headroom {
         /// Why Jobs cannot be seen at all, where that is so.
         trouble: Option<Box<str>>,
     },
-    /// The list of pods is not complete, so the restarts of the Job are not known.
-    PodsUnknown,
+    /// The list of pods or that of Jobs is not complete: it is too early to say.
+    TooEarly,
 }
 
 /// What a pod needs, as decided after the last [`Ledger::observe`].
@@ -63,6 +63,7 @@ pub struct Ledger {
     limits: BTreeMap<Box<str>, Limit>,
     accounts: BTreeMap<Box<str>, Account>,
     pods_known: bool,
+    jobs_known: bool,
     trouble: Option<Box<str>>,
     job_list: u64,
     waiting: usize,
@@ -145,6 +146,10 @@ impl Ledger {
     /// The list is complete: Jobs that it did not name are gone.
     pub fn job_list_ends(&mut self) {
         self.trouble = None;
+        if !std::mem::replace(&mut self.jobs_known, true) {
+            let unknown = self.accounts.iter().filter(|(job, _)| !self.limits.contains_key(*job));
+            self.wakes.extend(unknown.flat_map(|(_, account)| account.done_pods()));
+        }
         let gone: Vec<_> = self.limits.iter().filter(|(_, limit)| limit.list != self.job_list).map(|(uid, _)| uid.clone()).collect();
         gone.iter().for_each(|uid| self.job_gone(uid));
     }
@@ -158,10 +163,10 @@ impl Ledger {
     #[must_use]
     pub fn answer(&self, pod: &Pod, swaps: u32) -> Headroom {
         let Some(job) = counted_by(pod) else { return Headroom::Free };
-        let Some(limit) = self.limit(job) else { return Headroom::JobUnknown { trouble: self.trouble.clone() } };
-        match self.accounts.get(job) {
-            Some(account) => account.answer(&Turn::of(pod), swaps.into(), limit, self.pods_known),
-            None => Headroom::PodsUnknown,
+        match (self.limit(job), self.accounts.get(job)) {
+            (Some(limit), Some(account)) => account.answer(&Turn::of(pod), swaps.into(), limit, self.pods_known),
+            (None, _) if self.jobs_known || self.trouble.is_some() => Headroom::JobUnknown { trouble: self.trouble.clone() },
+            _ => Headroom::TooEarly,
         }
     }
 

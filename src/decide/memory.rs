@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::evidence::{Footprint, exit_image_shown};
 use super::exit_images::ExitImages;
+use super::finish::FinishRecord;
 use super::reason::Reason;
 use super::recreate::Asked;
 use super::roles;
@@ -25,6 +26,8 @@ pub struct Memory {
     pub swaps: Vec<SwapRecord>,
     /// The provider of a virtual node has failed on a swap.
     pub rejected: bool,
+    /// What the rung `finish` remembers, from when the mains are done.
+    pub finish: Option<Box<FinishRecord>>,
     /// The `ContainerRecreateRequest` that was made for this pod, or tried.
     pub asked: Option<Asked>,
     /// When a request for this pod was first seen, by whomever.
@@ -58,6 +61,11 @@ impl Memory {
         } else {
             self.mains_done_at = None;
         }
+        if let Some(record) = &mut self.finish {
+            record.observe(pod, now);
+        } else if self.mains_done_at.is_some() {
+            self.finish = Some(Box::new(FinishRecord::new(pod, now)));
+        }
         for sidecar in roles::sidecars(pod) {
             if self.shows_exit_image(sidecar, exit_images) {
                 self.observe_swapped(pod, sidecar, now);
@@ -87,6 +95,13 @@ impl Memory {
             record.times = record.times.max(u32::from(!in_flight));
             record.observe(sidecar);
         }
+    }
+
+    /// When the first write took effect, as far as it is known.
+    #[must_use]
+    pub fn first_write(&self) -> Option<Duration> {
+        let finished = self.finish.as_ref().and_then(|record| record.written_at());
+        self.swaps.iter().map(|record| record.at).chain(finished).min()
     }
 
     /// The record of a container's swap.

@@ -15,6 +15,7 @@ mod ending;
 pub mod evidence;
 pub mod exit_images;
 pub mod explain;
+pub mod finish;
 pub mod headroom;
 pub mod ladder;
 pub mod memory;

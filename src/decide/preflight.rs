@@ -76,15 +76,15 @@ fn derived<'a>(
     exit_images: &'a ExitImages,
 ) -> Preflight<'a> {
     let paths = paths(resolve(facts, &StandardPaths));
-    let (why, again) = match exit_images.derived(&pod.namespace, &paths) {
+    let (why, again, comes) = match exit_images.derived(&pod.namespace, &paths) {
         Some(Derived::Ready(image)) => return Preflight::Image { image, refused: choice.refused },
         Some(Derived::Awaited) => return Preflight::Awaited(paths),
-        Some(Derived::Failed(words, again)) => (format!("; it could not be pushed: {words}"), Some(again)),
-        Some(Derived::TooMany) => ("; the pods of this namespace have asked for too many exit images".to_owned(), None),
-        None => (String::new(), None),
+        Some(Derived::Failed(words, again)) => (format!("; it could not be pushed: {words}"), again, true),
+        Some(Derived::TooMany) => ("; the pods of this namespace have asked for too many exit images".to_owned(), None, false),
+        None => (String::new(), None, false),
     };
     let note = format!("the exit image {} does not have {}{why}; {}", choice.image, paths.join(", "), remedy(&paths, exit_images));
-    Preflight::Blocked { report: report(Reason::NeedsImage, container, &note), wants: again.is_some().then_some(paths), again }
+    Preflight::Blocked { report: report(Reason::NeedsImage, container, &note), wants: comes.then_some(paths), again }
 }
 
 fn paths(verdict: Verdict) -> Paths {
@@ -97,13 +97,19 @@ fn paths(verdict: Verdict) -> Paths {
 }
 
 fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
-    let flags: String = paths.iter().map(|path| format!(" --path {path}")).collect();
+    let flags: String = paths.iter().map(|path| format!(" --path {}", quoted(path))).collect();
     match exit_images.repository() {
         Some(repository) => format!("push it there: swaplet exit-image push {repository}{flags}"),
         None => format!(
             "push one that has it: swaplet exit-image push REF{flags}; then list REF in --exit-images and name it in {WITH_IMAGE}, or start the controller with --derived-repository"
         ),
     }
+}
+
+/// As a shell takes it for one word, whatever a tenant has written: somebody will paste it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@%:=,".contains(c);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// What is wrong, and what to do about it.
@@ -134,5 +140,7 @@ fn blocked<'a>(reason: Reason, container: &Container, what: &str) -> Preflight<'
 }
 
 fn report(reason: Reason, container: &Container, what: &str) -> Report {
+    // What a spec says must not be able to draw on a terminal.
+    let what: String = what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     Report { reason, note: format!("container {}: {what}", container.name) }
 }

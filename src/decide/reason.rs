@@ -30,6 +30,10 @@ pub enum Reason {
     HeadroomWait,
     /// The swap is applied; the node has not shown its effect yet.
     SwapPending,
+    /// The phase is written once the pod has not changed for a while.
+    FinishWaits,
+    /// The phase is written; the node has not shown the end of all containers yet.
+    FinishPending,
     /// A `ContainerRecreateRequest` is made; the daemon has not ended the sidecars yet.
     RecreatePending,
     /// Another pod finds out how a sidecar of this kind ends when it is stopped.
@@ -83,6 +87,11 @@ pub enum Reason {
     /// Somebody keeps undoing the swap.
     SwapUndone,
 
+    // The phase cannot be written, or does not stay: a Warning.
+    /// The pod keeps changing.
+    FinishNotQuiet,
+    /// Somebody keeps taking the phase back.
+    FinishUndone,
     // A ContainerRecreateRequest would not, or does not, do what it should: a Warning.
     /// The container is not one that OpenKruise's daemon can be asked to stop.
     RecreateImpossible,
@@ -104,12 +113,16 @@ pub enum Reason {
     // What was done.
     /// The images of sidecars were swapped.
     SidecarSwapped,
+    /// The phase was written.
+    PhaseWritten,
     /// OpenKruise's daemon was asked to end sidecars.
     RecreateRequested,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap,
+    /// The same, where the phase was written.
+    PodFailedAfterFinish,
     /// The pod is Failed although every main container exited with 0, after a `ContainerRecreateRequest`.
     PodFailedAfterRecreate,
 
@@ -124,7 +137,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 56] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -136,6 +149,8 @@ impl Reason {
         Self::WriteBackoff,
         Self::HeadroomWait,
         Self::SwapPending,
+        Self::FinishWaits,
+        Self::FinishPending,
         Self::RecreatePending,
         Self::ExitCodeProbed,
         Self::OpenKruiseUnseen,
@@ -160,6 +175,8 @@ impl Reason {
         Self::SwapWithoutEffect,
         Self::SwapRejected,
         Self::SwapUndone,
+        Self::FinishNotQuiet,
+        Self::FinishUndone,
         Self::RecreateImpossible,
         Self::RecreateExitCode,
         Self::RecreateUnanswered,
@@ -168,9 +185,11 @@ impl Reason {
         Self::OpenKruiseIncomplete,
         Self::OpenKruiseUnclear,
         Self::SidecarSwapped,
+        Self::PhaseWritten,
         Self::RecreateRequested,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
+        Self::PodFailedAfterFinish,
         Self::PodFailedAfterRecreate,
         Self::WriteConflict,
         Self::WriteDenied,
@@ -192,6 +211,8 @@ impl Reason {
             Self::WriteBackoff => "WriteBackoff",
             Self::HeadroomWait => "HeadroomWait",
             Self::SwapPending => "SwapPending",
+            Self::FinishWaits => "FinishWaits",
+            Self::FinishPending => "FinishPending",
             Self::RecreatePending => "RecreatePending",
             Self::ExitCodeProbed => "ExitCodeProbed",
             Self::OpenKruiseUnseen => "OpenKruiseUnseen",
@@ -216,6 +237,8 @@ impl Reason {
             Self::SwapWithoutEffect => "SwapWithoutEffect",
             Self::SwapRejected => "SwapRejected",
             Self::SwapUndone => "SwapUndone",
+            Self::FinishNotQuiet => "FinishNotQuiet",
+            Self::FinishUndone => "FinishUndone",
             Self::RecreateImpossible => "RecreateImpossible",
             Self::RecreateExitCode => "RecreateExitCode",
             Self::RecreateUnanswered => "RecreateUnanswered",
@@ -224,9 +247,11 @@ impl Reason {
             Self::OpenKruiseIncomplete => "OpenKruiseIncomplete",
             Self::OpenKruiseUnclear => "OpenKruiseUnclear",
             Self::SidecarSwapped => "SidecarSwapped",
+            Self::PhaseWritten => "PhaseWritten",
             Self::RecreateRequested => "RecreateRequested",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
+            Self::PodFailedAfterFinish => "PodFailedAfterFinish",
             Self::PodFailedAfterRecreate => "PodFailedAfterRecreate",
             Self::WriteConflict => "WriteConflict",
             Self::WriteDenied => "WriteDenied",
@@ -237,7 +262,15 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::RecreateRequested | Self::SidecarEnded | Self::LeftToOpenKruise)
+        !matches!(
+            self,
+            Self::LeftToPlatform
+                | Self::LeftToOpenKruise
+                | Self::SidecarSwapped
+                | Self::PhaseWritten
+                | Self::RecreateRequested
+                | Self::SidecarEnded
+        )
     }
 
     /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.

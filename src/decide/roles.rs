@@ -24,6 +24,12 @@ impl Mark {
     pub const fn is_sidecar(&self) -> bool {
         self.when_job_exit || self.with_image.is_some()
     }
+
+    /// Whether the container's exit code is not to count for the pod: only beside the plain mark (OpenKruise: `isSidecarContainer`).
+    #[must_use]
+    pub const fn ignores_exit_code(&self) -> bool {
+        self.when_job_exit && self.ignore_exit_code
+    }
 }
 
 /// The containers that are marked as sidecars, in the order of the spec.

@@ -13,7 +13,7 @@ use super::memory::{Memory, SwapRecord};
 use super::preflight::{Preflight, preflight};
 use super::reason::Reason;
 use super::roles;
-use super::terminate::{Unended, one_per_reason, unended};
+use super::terminate::{Unended, one_per_reason};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 
 /// What a started exit image may take until it counts as running on: it exits in milliseconds, but its end becomes visible
@@ -54,6 +54,11 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
         }
         step => step,
     }
+}
+
+/// How many swaps are still to be made.
+pub(super) fn wanted(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> u32 {
+    Plan::make(pod, unended, memory, around).size()
 }
 
 /// The derived exit images that the sidecars of a pod need and that are not there, also while its main containers run: then they are there
@@ -98,11 +103,6 @@ fn rejected(pod: &Pod) -> Report {
         pod.node
     );
     Report { reason: Reason::SwapRejected, note }
-}
-
-/// How many swaps are still to be made.
-pub(super) fn wanted(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> u32 {
-    Plan::make(pod, &unended(pod), memory, around).size()
 }
 
 /// The swaps that are still to be made, and what to say about them.
@@ -189,7 +189,7 @@ impl Plan {
 pub(super) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
     match around.headroom.answer(pod, restarts) {
         Headroom::Free | Headroom::Fits => None,
-        Headroom::Wait(_) | Headroom::PodsUnknown => {
+        Headroom::Wait(_) | Headroom::TooEarly => {
             Some(Step::Here(Decision { swaps_wanted: restarts, ..Decision::quiet(Reason::HeadroomWait) }))
         }
         Headroom::NeverFits(shortage) => Some(Step::Next { reports: vec![no_headroom(&shortage)], again: None }),

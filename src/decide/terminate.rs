@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::circumstances::Circumstances;
 use super::decision::{Decision, Report};
 use super::ending;
-use super::ladder::{Rung, Step};
+use super::finish;
+use super::ladder::{Ladder, Rung, Step};
 use super::memory::Memory;
 use super::node_class::OVERRIDE;
 use super::openkruise;
@@ -27,10 +28,9 @@ pub(super) type Unended<'a> = (usize, &'a Container);
 /// strange, gets a decision.
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let decision = out_of_scope(pod, memory).or_else(|| refused(pod)).unwrap_or_else(|| {
-        let unended = unended(pod);
-        let wants = swap::wants(pod, &unended, memory, around);
-        Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, &unended, memory, around)) }
+    let decision = out_of_scope(pod, memory, around).or_else(|| refused(pod)).unwrap_or_else(|| {
+        let wants = swap::wants(pod, &unended(pod), memory, around);
+        Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, memory, around)) }
     });
     unless_said(when_free(decision, memory, around), memory)
 }
@@ -55,7 +55,7 @@ fn unless_said(mut decision: Decision, memory: &Memory) -> Decision {
     decision
 }
 
-pub(super) fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
+pub(super) fn out_of_scope(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     if pod.restart_policy == RestartPolicy::Always {
         return Some(Decision::quiet(Reason::RestartPolicyAlways));
     }
@@ -63,7 +63,7 @@ pub(super) fn out_of_scope(pod: &Pod, memory: &Memory) -> Option<Decision> {
         return Some(Decision::quiet(Reason::PodDeleting));
     }
     if pod.phase.is_terminal() {
-        return Some(ending::finished(pod, memory));
+        return Some(ending::finished(pod, memory, around));
     }
     None
 }
@@ -158,38 +158,32 @@ pub(super) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
     pod.containers.iter().enumerate().filter(|(_, container)| is_unended(container)).collect()
 }
 
-/// The rungs for a pod now. A swap that was made is waited for also where its node gets no other (any more).
-pub(super) fn rungs(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Vec<Rung> {
-    let mut rungs = around.ladder.rungs(around.node, &pod.restart_policy);
-    if !rungs.contains(&Rung::Swap) && swap::is_under_way(unended, memory) {
-        rungs.insert(0, Rung::Swap);
-    }
-    rungs
-}
-
 /// The mains are done and the pod is not finished.
-fn sidecars(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let mut decision = climb(pod, unended, memory, around);
+fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
+    let mut decision = climb(pod, memory, around);
     decision.reports.extend(left_to_platform(pod));
     decision
 }
 
 /// The first rung that leads on says what to do about the sidecars.
-fn climb(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Decision {
+fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
+    let (unended, rungs) = turn(pod, memory, around);
+    if let Some(decision) = finish::go_on(pod, &unended, memory, around) {
+        return decision;
+    }
     if unended.is_empty() {
         return Decision::quiet(Reason::SidecarsEnded);
     }
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }
-    if let Some(left) = openkruise::left(pod, unended, memory, around) {
+    if let Some(left) = openkruise::left(pod, &unended, memory, around) {
         return left;
     }
-    let rungs = rungs(pod, unended, memory, around);
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
-        match ask(*rung, pod, unended, &rungs[nth + 1..], memory, around) {
+        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
             Step::Here(decision) => return recreate::tell(decision, refused),
             Step::Next { reports, again } => {
                 refused.extend(reports);
@@ -197,17 +191,45 @@ fn climb(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumsta
             }
         }
     }
-    let short = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
-    let swaps_wanted = if short { swap::wanted(pod, memory, around) } else { 0 };
+    let lacks_room = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
+    let swaps_wanted = if lacks_room { swap::wanted(pod, &unended, memory, around) } else { 0 };
     Decision { swaps_wanted, ..exhausted(pod, refused, earliest, around) }
+}
+
+/// The sidecars whose turn it is, and their rungs. On kubelets those whose exit code is to be ignored come last, by `finish` (OpenKruise:
+/// the normal ones first, then the override, on ordinary nodes only).
+pub(super) fn turn<'a>(pod: &'a Pod, memory: &Memory, around: &Circumstances<'_>) -> (Vec<Unended<'a>>, Vec<Rung>) {
+    let all = unended(pod);
+    let ignored = |(_, sidecar): &Unended<'_>| sidecar.mark.ignores_exit_code();
+    if !around.node.is_kubelet() || !around.ladder.finish || !all.iter().any(ignored) {
+        let rungs = rungs(pod, &all, memory, around, around.ladder);
+        return (all, rungs);
+    }
+    let normal: Vec<_> = all.iter().copied().filter(|sidecar| !ignored(sidecar)).collect();
+    if !normal.is_empty() {
+        let rungs = rungs(pod, &normal, memory, around, around.ladder);
+        return (normal, rungs);
+    }
+    let finish_first = Ladder { prefer: Some(Rung::Finish), ..*around.ladder };
+    let rungs = rungs(pod, &all, memory, around, &finish_first);
+    (all, rungs)
+}
+
+/// A swap that was made is waited for also where its node gets no other (any more).
+fn rungs(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>, ladder: &Ladder) -> Vec<Rung> {
+    let mut rungs = ladder.rungs(around.node, &pod.restart_policy);
+    if !rungs.contains(&Rung::Swap) && swap::is_under_way(unended, memory) {
+        rungs.insert(0, Rung::Swap);
+    }
+    rungs
 }
 
 /// What one rung says; `later` are those after it.
 pub(super) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
     match rung {
         Rung::Swap => swap::step(pod, unended, later, memory, around),
+        Rung::Finish => finish::step(pod, unended, memory, around),
         Rung::Recreate => recreate::step(pod, unended, memory, around),
-        Rung::Finish => Step::Next { reports: Vec::new(), again: None },
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Pod {
     pub name: Box<str>,
     /// `metadata.uid`: a pod of the same name with another uid is another pod.
     pub uid: Box<str>,
+    /// `metadata.resourceVersion`: another one with every change, whoever made it; empty where none was sent.
+    pub version: Box<str>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// The Job that controls the pod, by `metadata.ownerReferences`.
@@ -63,7 +65,7 @@ pub struct Container {
 }
 
 /// One of `status.containerStatuses`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContainerStatus {
     /// `image`, as the runtime reports it; may be spelled differently from the spec, or empty.
     pub image: Box<str>,
@@ -78,7 +80,7 @@ pub struct ContainerStatus {
 }
 
 /// `state` of a container status.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ContainerState {
     /// Not started yet, or waiting for the next start.
     Waiting {
@@ -99,7 +101,7 @@ pub enum ContainerState {
 }
 
 /// How a container ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Terminated {
     /// `None` where the node did not say: not a success.
     pub exit_code: Option<i64>,
@@ -127,7 +129,7 @@ pub enum RestartPolicy {
 }
 
 /// `status.phase`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Not all containers have started, or a provider's update failed under OnFailure.
     Pending,
@@ -160,6 +162,18 @@ impl Phase {
             Some("Succeeded") => Self::Succeeded,
             Some("Failed") => Self::Failed,
             _ => Self::Unknown,
+        }
+    }
+
+    /// The word of the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+            Self::Unknown => "Unknown",
         }
     }
 

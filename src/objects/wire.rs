@@ -201,10 +201,12 @@ impl PodWire {
         let containers = std::mem::take(&mut spec.containers.value);
         let node = spec.node_name.value.take().unwrap_or_default();
         let around = spec.read();
+        let containers = containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect();
         Some(Pod {
             namespace: boxed(self.metadata.namespace)?,
             name: boxed(self.metadata.name)?,
             uid: boxed(self.metadata.uid)?,
+            version: boxed(self.metadata.resource_version).unwrap_or_default(),
             deleting: self.deleting,
             job: self.job,
             restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
@@ -213,7 +215,7 @@ impl PodWire {
             phase: Phase::read(status.phase.value.as_deref()),
             reason: status.reason.value.unwrap_or_default(),
             platform_ends_eci_sidecars: false,
-            containers: containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect(),
+            containers,
             other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
             malformed,
         })

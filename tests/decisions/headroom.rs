@@ -1,6 +1,7 @@
 //! What the ledger counts, whom it serves and what it says.
 
 use serde_json::{Value, json};
+use swaplet::decide::explain::explain;
 use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet::decide::reason::Reason;
 use swaplet::objects::job::Job;
@@ -250,12 +251,16 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     let mut ledger = Ledger::default();
     ledger.pod_list_starts();
     ledger.observe(&pod, Swapped::default(), 1);
-    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+    assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
     ledger.jobs_trouble("list: forbidden");
     assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: Some("list: forbidden".into()) });
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    assert_eq!(ledger.take_wakes(), ["a".into()]);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
     ledger.job(&Job { uid: JOB.into(), backoff_limit: 2 });
     assert_eq!(ledger.take_wakes(), ["a".into()]);
-    assert_eq!(ledger.answer(&pod, 1), Headroom::PodsUnknown);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
     ledger.need(&pod, Need::Swaps(1));
     assert_eq!(ledger.take_wakes(), []);
     ledger.pod_list_ends(1);
@@ -263,7 +268,7 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     assert_eq!(ledger.answer(&pod, 1), Headroom::Fits);
 
     ledger.pod_list_starts();
-    assert_eq!(ledger.answer(&pod, 1), Headroom::PodsUnknown);
+    assert_eq!(ledger.answer(&pod, 1), Headroom::TooEarly);
     ledger.job_list_starts();
     ledger.job_list_ends();
     assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
@@ -350,6 +355,8 @@ fn who_waits_is_silent() {
 #[test]
 fn a_job_that_is_not_seen_is_told_after_a_while() {
     let mut life = Life::new();
+    life.is_silent(&done("a"), Reason::HeadroomWait);
+    life.headroom.job_list_ends();
     let decision = life.is_silent(&done("a"), Reason::JobUnknown);
     assert_eq!(decision.again.map(|at| at.as_secs()), Some(30));
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
@@ -365,6 +372,36 @@ fn a_job_that_is_not_seen_is_told_after_a_while() {
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
     assert!(note.ends_with("(list: jobs.batch is forbidden): allow the controller to list and watch jobs of the group batch"), "{note}");
     assert_eq!(life.sees(&done("a").set("/spec/restartPolicy", "Never")).reason, Reason::SidecarSwapped);
+}
+
+/// A pod in which an exit image is stuck does not end by itself: to swap it again it waits for others, and not for itself.
+#[test]
+fn a_second_swap_of_a_pod_does_not_wait_for_its_first() {
+    let stuck = done("a").but("side", |side| side.image(EXIT).restarted_as(EXIT, 1)).read();
+    let runs = of_job("b").with(main_container("main").running()).read();
+    let once = Swapped { containers: 1, coming: 0 };
+    for (limit, fits) in [(2, false), (3, true)] {
+        let mut ledger = ledger(limit, std::slice::from_ref(&runs));
+        ledger.observe(&stuck, once, 0);
+        assert_eq!(ledger.answer(&stuck, 1) == Headroom::Fits, fits, "limit {limit}: {:?}", ledger.answer(&stuck, 1));
+        ledger.need(&stuck, Need::Swaps(1));
+        assert_eq!(ledger.answer(&stuck, 1) == Headroom::Fits, fits, "limit {limit}: {:?}", ledger.answer(&stuck, 1));
+    }
+    let others = reads(&[done("c"), done("d")]);
+    let mut ledger = ledger(3, &others);
+    ledger.observe(&stuck, once, 0);
+    assert!(others.iter().all(|pod| matches!(ledger.answer(pod, 1), Headroom::Wait(_))), "it has not ended, and may be ended yet");
+}
+
+#[test]
+fn an_explanation_says_what_the_job_allows() {
+    let mut life = life(0);
+    let pod = done("a").read();
+    life.headroom.observe(&pod, Swapped::default(), 0);
+    let findings = explain(&pod, &life.memory, &life.around()).findings;
+    let seen = findings.iter().find(|finding| finding.subject == "restarts of the Job").map(|finding| &*finding.seen);
+    let words = "the swaps would fail the Job: 0 restarts count, 1 more would come, and at 1 it fails (backoffLimit 0)";
+    assert_eq!(seen, Some(words));
 }
 
 #[test]

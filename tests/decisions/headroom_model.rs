@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use proptest::prelude::*;
 use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet::objects::env::Mark;
 use swaplet::objects::job::{Job, JobRef};
 use swaplet::objects::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
 
@@ -127,7 +128,7 @@ impl State {
             image: "m".into(),
             restart_policy: None,
             has_restart_rules: false,
-            mark: Default::default(),
+            mark: Mark::default(),
             facts: None,
             status: Some(status),
         };
@@ -146,6 +147,7 @@ impl State {
             node: "node".into(),
             reason: Box::default(),
             platform_ends_eci_sidecars: false,
+            version: Box::default(),
         }
     }
 }
@@ -391,7 +393,7 @@ impl World {
             Headroom::Free if !wants => Answer::None,
             Headroom::Free | Headroom::Fits => Answer::Go,
             Headroom::NeverFits(_) => Answer::Never,
-            Headroom::Wait(_) | Headroom::JobUnknown { .. } | Headroom::PodsUnknown => Answer::Wait,
+            Headroom::Wait(_) | Headroom::JobUnknown { .. } | Headroom::TooEarly => Answer::Wait,
         };
         let acts = known.answer == Answer::Go;
         known.ready = acts && !known.in_flight && !known.backs_off;

@@ -10,6 +10,7 @@ mod coexist;
 mod event_filter;
 mod evidence;
 mod expect;
+mod finish;
 mod headroom;
 mod headroom_model;
 mod node_classes;

@@ -54,6 +54,21 @@ fn what_the_exit_image_does_not_have_is_told_with_the_command_that_pushes_it() {
     }
 }
 
+/// Somebody will paste it into a shell.
+#[test]
+fn the_command_that_is_told_is_one_command_whatever_the_path() {
+    for (path, flag) in [
+        ("/opt/x; rm -rf ~", "--path '/opt/x; rm -rf ~';"),
+        ("/opt/$(id)'", r"--path '/opt/$(id)'\''';"),
+        ("/opt/a\u{1b}[2Jb", "--path '/opt/a?[2Jb';"),
+    ] {
+        // `$$` is how Kubernetes is told not to expand.
+        let note = warns(&ready("Never", calls(sidecar("side"), &path.replace('$', "$$"))), Reason::NeedsImage);
+        assert!(note.contains(flag), "{note}");
+        assert!(!note.contains(char::is_control), "{note:?}");
+    }
+}
+
 #[test]
 fn a_program_on_a_volume_leaves_the_pod_as_it_is() {
     for policy in ["Never", "OnFailure"] {
@@ -260,6 +275,22 @@ fn a_pod_that_is_stuck_on_a_wrong_exit_image_is_swapped_once_to_the_right_one() 
         life.tells(&still, Reason::ExitImageNotStarted);
         ready_to_derive().is_silent(&repaired.but("side", ContainerBuilder::running), Reason::SwapPending);
     }
+}
+
+/// The node goes on about the wrong one until it reacts; what it says then is about the right one.
+#[test]
+fn the_trouble_of_the_wrong_exit_image_is_not_taken_for_one_of_the_right_one() {
+    let mut life = ready_to_derive();
+    let wrong = |pod: &PodBuilder, reason: &str, nth| {
+        pod.clone().but("side", |side| side.waiting(reason, "exec: no such file").restarted_as(EXIT, nth).last_ended(128))
+    };
+    let repaired = life.swaps(&wrong(&stuck("OnFailure", |side| side), "RunContainerError", 1));
+    life.is_silent(&wrong(&repaired, "CrashLoopBackOff", 1), Reason::SwapPending);
+    life.is_silent(&wrong(&repaired, "RunContainerError", 2), Reason::SwapPending);
+    life.tells(
+        &repaired.but("side", |side| side.waiting("RunContainerError", "exec").restarted_as(DERIVED, 3)),
+        Reason::ExitImageNotStarted,
+    );
 }
 
 #[test]

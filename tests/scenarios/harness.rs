@@ -8,12 +8,14 @@ use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
+use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::ladder::Ladder;
+use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
@@ -22,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::line::Line;
-use super::objects::{EXIT, pod};
+use super::objects::{DERIVED, EXIT, pod};
 
 /// How many writes of pods the controllers of the tests make at once.
 pub const CONCURRENCY: usize = 4;
@@ -76,33 +78,58 @@ impl World {
         self.start_controller_as(SWAPLET, CONCURRENCY)
     }
 
+    /// Starts a controller that writes the phase of pods rather than their images.
+    pub fn start_finishing_controller(&self) -> Life {
+        self.start_controller_with(SWAPLET, CONCURRENCY, Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() })
+    }
+
     /// Starts another controller; `user_agent` has to start with `swaplet`.
     pub fn start_controller_as(&self, user_agent: &'static str, concurrency: usize) -> Life {
-        self.start_controller_under(rules(), user_agent, concurrency)
+        self.start(user_agent, concurrency, |_| {})
     }
 
     /// Starts one that keeps what it learns of nodes in this namespace.
     pub fn start_controller_keeping(&self, state_namespace: &str) -> Life {
-        self.start(rules(), SWAPLET, CONCURRENCY, Some(state_namespace.to_owned()))
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.state_namespace = Some(state_namespace.to_owned()))
     }
 
     /// Starts a controller under other rules.
     pub fn start_controller_under(&self, rules: Rules, user_agent: &'static str, concurrency: usize) -> Life {
-        self.start(rules, user_agent, concurrency, None)
+        self.start(user_agent, concurrency, |settings| settings.rules = rules)
     }
 
-    fn start(&self, rules: Rules, user_agent: &'static str, concurrency: usize, state_namespace: Option<String>) -> Life {
+    /// Starts a controller that swaps, and writes the phase where that does not do.
+    pub fn start_controller_that_may_finish(&self) -> Life {
+        self.start_controller_with(SWAPLET, CONCURRENCY, Ladder { finish: true, ..Ladder::default() })
+    }
+
+    fn start_controller_with(&self, user_agent: &'static str, concurrency: usize, ladder: Ladder) -> Life {
+        self.start(user_agent, concurrency, |settings| settings.rules.ladder = ladder)
+    }
+
+    /// Starts a controller that derives exit images; `push` stands for the registry.
+    pub fn start_deriving_controller(&self, push: Push) -> Life {
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            let derived = DerivedImages::new(DERIVED.parse().unwrap());
+            settings.rules.exit_images = settings.rules.exit_images.clone().with_derived(derived);
+            settings.push = Some(push);
+        })
+    }
+
+    fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let settings = Settings {
+        let mut settings = Settings {
             namespace: None,
-            rules,
+            rules: rules(),
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
-            state_namespace,
+            state_namespace: None,
+            push: None,
         };
+        change(&mut settings);
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
         Life { line, metrics, task }
@@ -302,15 +329,29 @@ pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
 }
 
-/// Pods, Jobs and nodes are listed and watched, pods are patched, Events are created, and what is known of nodes is kept in one
-/// ConfigMap; nothing else is ever asked for.
+/// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are created, and what is known of nodes is
+/// kept in one ConfigMap; nothing else is ever asked for.
 pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
         (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),
         (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
+        (Verb::Patch, "pods", "status") => is_a_finish(request),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
+}
+
+/// A patch of the status names the uid, and writes phase, condition and nudge and nothing else.
+fn is_a_finish(request: &Recorded) {
+    assert_eq!(request.content_type, "application/strategic-merge-patch+json");
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let (metadata, status) = (&request.body["metadata"], &request.body["status"]);
+    assert_eq!(keys(&request.body), ["metadata", "status"]);
+    assert!(metadata["uid"].is_string(), "{}", request.body);
+    assert!(keys(metadata).iter().all(|key| ["annotations", "resourceVersion", "uid"].contains(&key.as_str())), "{}", request.body);
+    assert_eq!(keys(&metadata["annotations"]), ["swaplet.io/finished"]);
+    assert_eq!(keys(status), ["conditions", "phase"]);
+    assert_eq!((status["conditions"].as_array().unwrap().len(), &status["conditions"][0]["type"]), (1, &json!("SidecarTerminated")));
 }
 
 /// A patch tests the uid, then name and image of each container before it replaces the image; and it is small.
@@ -325,6 +366,7 @@ fn is_guarded(request: &Recorded) {
         assert!(container.starts_with("/spec/containers/"), "{}", request.body);
         assert_eq!((&swap[0]["op"], &swap[0]["path"]), (&json!("test"), &json!(format!("{container}/name"))));
         assert_eq!((&swap[1]["op"], &swap[2]["op"], &swap[2]["path"]), (&json!("test"), &json!("replace"), &swap[1]["path"]));
-        assert_eq!(swap[2]["value"], EXIT);
+        let to = swap[2]["value"].as_str().unwrap();
+        assert!(to == EXIT || to.starts_with(&format!("{DERIVED}@")), "{to}");
     }
 }

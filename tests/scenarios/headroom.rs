@@ -103,15 +103,19 @@ impl World {
     }
 }
 
-/// A Job of twenty pods whose mains are about to end.
-async fn twenty(backoff_limit: u32, policy: &str) -> (World, Life) {
+/// A Job whose mains are about to end.
+async fn with_job(pods: u32, backoff_limit: u32, policy: &str) -> (World, Life) {
     let world = cluster();
     let life = world.start_controller();
     world.wait(1).await;
-    world.create_job(job(20, backoff_limit, policy)).await;
+    world.create_job(job(pods, backoff_limit, policy)).await;
     world.wait(9).await;
-    assert_eq!((world.job_pods().len(), world.swapped_of_job()), (20, 0));
+    assert_eq!((u32::try_from(world.job_pods().len()), world.swapped_of_job()), (Ok(pods), 0));
     (world, life)
+}
+
+async fn twenty(backoff_limit: u32, policy: &str) -> (World, Life) {
+    with_job(20, backoff_limit, policy).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,11 +192,11 @@ async fn a_controller_that_is_killed_every_second_fails_no_job() {
 #[tokio::test(start_paused = true)]
 async fn writes_without_an_answer_are_counted() {
     for effect in [Effect::ApplyThenDrop, Effect::ApplyThenReply(Effect::reply(504)), Effect::Drop, Effect::reply(503).into()] {
-        let (world, _life) = twenty(6, "OnFailure").await;
+        let (world, _life) = with_job(6, 4, "OnFailure").await;
         let lost = world.patch_fault(effect);
         world.wait(20).await;
         world.end_fault(lost);
-        world.job_completes(20).await;
+        world.job_completes(6).await;
         assert!(world.job_pods().iter().all(|name| world.image_changes(name) == 1));
         world.is_quiet().await;
     }

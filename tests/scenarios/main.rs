@@ -7,7 +7,9 @@
 
 mod answers;
 mod crowds;
+mod derived;
 mod edits;
+mod finish;
 mod harness;
 mod headroom;
 mod line;

@@ -6,6 +6,9 @@ use swaplet::objects::env::WHEN_JOB_EXIT;
 /// The exit image of the tests.
 pub const EXIT: &str = "registry.example/swaplet/exit:v1";
 
+/// Where exit images are derived.
+pub const DERIVED: &str = "registry.example/swaplet/derived";
+
 /// A pod of namespace `default` with a main container and a sidecar `side`.
 pub fn pod(name: &str, restart_policy: &str) -> Value {
     pod_of(name, restart_policy, vec![main_container(), sidecar("side")])
@@ -24,4 +27,11 @@ pub fn main_container() -> Value {
 /// A container with the plain mark and the image `<name>:1`.
 pub fn sidecar(name: &str) -> Value {
     json!({"name": name, "image": format!("{name}:1"), "env": [{"name": WHEN_JOB_EXIT, "value": "true"}]})
+}
+
+/// A sidecar that executes this.
+pub fn sidecar_that_calls(name: &str, command: &str) -> Value {
+    let mut container = sidecar(name);
+    container["command"] = json!([command]);
+    container
 }

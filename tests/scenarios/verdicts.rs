@@ -4,20 +4,14 @@ use serde_json::json;
 
 use super::harness::World;
 use super::node::Kubelet;
-use super::objects::{EXIT, main_container, pod_of, sidecar};
-
-fn calls(command: &str) -> serde_json::Value {
-    let mut container = sidecar("side");
-    container["command"] = json!([command]);
-    container
-}
+use super::objects::{EXIT, main_container, pod_of, sidecar, sidecar_that_calls};
 
 #[tokio::test(start_paused = true)]
 async fn a_command_that_the_exit_image_does_not_have_is_told_once_and_nothing_is_written() {
     for policy in ["Never", "OnFailure"] {
         let world = World::new();
         world.start_kubelet(Kubelet::default());
-        world.run_pod(&pod_of("p", policy, vec![main_container(), calls("/opt/own/server")])).await;
+        world.run_pod(&pod_of("p", policy, vec![main_container(), sidecar_that_calls("side", "/opt/own/server")])).await;
         let life = world.start_controller();
         world.wait(5).await;
         assert_eq!(world.events("p"), [""; 0], "its main runs");
@@ -41,7 +35,7 @@ async fn a_command_that_the_exit_image_does_not_have_is_told_once_and_nothing_is
 async fn a_program_on_a_volume_is_told_once_until_it_is_gone() {
     let world = World::new();
     world.start_kubelet(Kubelet::default());
-    let mut tool = calls("/work/tool");
+    let mut tool = sidecar_that_calls("side", "/work/tool");
     tool["volumeMounts"] = json!([{"name": "work", "mountPath": "/work"}]);
     let mut pod = pod_of("p", "OnFailure", vec![main_container(), tool, sidecar("other")]);
     pod["spec"]["volumes"] = json!([{"name": "work", "emptyDir": {}}]);

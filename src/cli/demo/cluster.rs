@@ -115,13 +115,14 @@ async fn controller(client: Client) {
         namespace: None,
         rules: Rules {
             exit_images: ExitImages::new(Some(exit_image), Vec::new()),
-            ladder: Ladder::default(),
+            ladder: Ladder { finish: true, ..Ladder::default() },
             node_table: NodeTable::built_in(),
             coexist: Coexist::Own,
         },
         concurrency: 16,
         write_deadline: Duration::from_secs(10),
         instance: CONTROLLER.to_owned(),
+        push: None,
         state_namespace: None,
     };
     let metrics = Metrics::register(&mut Registry::default());

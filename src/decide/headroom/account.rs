@@ -95,7 +95,8 @@ impl Claim {
 impl Totals {
     fn of(entry: &Entry) -> Self {
         let Entry { seen, claim, .. } = entry;
-        let under_way = seen.swapped + claim.granted();
+        // A pod that stands in line does not end by itself, whatever was swapped in it.
+        let under_way = if matches!(claim, Claim::Waiting(..)) { 0 } else { seen.swapped + claim.granted() };
         Self {
             restarts: seen.restarts + seen.coming + claim.granted(),
             under_way,
@@ -159,6 +160,9 @@ impl Account {
     }
 
     pub(super) fn observe(&mut self, uid: &str, seen: Seen, list: u64) {
+        if self.pods.get(uid).is_some_and(|entry| entry.seen == seen && entry.list == list) {
+            return;
+        }
         let claim = self.take(uid).map(|entry| entry.claim).unwrap_or_default();
         self.put(uid.into(), Entry { seen, claim, list });
     }
@@ -263,23 +267,23 @@ impl Account {
     }
 
     pub(super) fn answer(&self, turn: &Turn, swaps: i64, limit: u32, pods_known: bool) -> Headroom {
-        let Some(entry) = self.pods.get(&turn.uid) else { return Headroom::PodsUnknown };
+        let Some(entry) = self.pods.get(&turn.uid) else { return Headroom::TooEarly };
         let own = entry.seen.restarts + entry.seen.coming;
         if own + swaps > allowed(limit) {
             return Headroom::NeverFits(Shortage { limit, restarts: own, under_way: 0, swaps });
         }
         match &entry.claim {
-            _ if !pods_known => Headroom::PodsUnknown,
+            _ if !pods_known => Headroom::TooEarly,
             Claim::Granted(_, granted) | Claim::Held(granted) if swaps <= *granted && self.totals.room(limit) >= 0 => Headroom::Fits,
             _ => self.answer_in_line(turn, entry, swaps, limit),
         }
     }
 
-    /// As [`settle`](Self::settle) would do with this pod in line, and without what it was granted.
+    /// As [`settle`](Self::settle) would do with this pod in line.
     fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
         let mut totals = self.totals;
         totals.subtract(Totals::of(entry));
-        totals.add(Totals::of(&Entry { claim: Claim::None, ..*entry }));
+        totals.add(Totals::of(&Entry { claim: Claim::Waiting(turn.clone(), swaps), ..*entry }));
         let is_first = self.line.first().is_none_or(|first| turn <= first);
         let alone = totals.under_way == 0;
         let shortage = Shortage { limit, restarts: totals.restarts, under_way: totals.under_way, swaps };

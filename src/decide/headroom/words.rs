@@ -44,7 +44,7 @@ impl fmt::Display for Headroom {
             Self::NeverFits(shortage) => write!(formatter, "the swaps would fail the Job: {shortage}"),
             Self::JobUnknown { trouble: Some(trouble) } => write!(formatter, "the Job cannot be seen: {trouble}"),
             Self::JobUnknown { trouble: None } => formatter.write_str("the Job has not been seen"),
-            Self::PodsUnknown => formatter.write_str("the list of pods is not complete"),
+            Self::TooEarly => formatter.write_str("pods or Jobs are being listed"),
         }
     }
 }
