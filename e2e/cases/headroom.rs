@@ -108,7 +108,9 @@ async fn told_of_job(world: &World) -> Vec<(String, String)> {
 async fn stop(world: &World, pod: &str, container: &str) {
     let arguments = ["exec", "-n", &world.namespace, pod, "-c", container, "--", "sh", "-c", "kill -TERM 1"];
     let output = Command::new("kubectl").args(arguments).output().await.expect("kubectl");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The container may be gone before the command in it has ended, which then ends with it.
+    let ended_with_it = output.status.code() == Some(137);
+    assert!(output.status.success() || ended_with_it, "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[tokio::test]
