@@ -29,8 +29,8 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 --exit-images 'registry.example/exit/*'
 
   # Sidecars may execute anything: exit images for their paths are derived, and pushed with the account of this file
-  swaplet run --exit-image registry.example/swaplet/exit:v1 --derived-repository registry.example/swaplet/derived \\
-    --docker-config /etc/swaplet/docker/config.json
+  swaplet run --exit-image registry.example/swaplet/exit:v1 \\
+    --derived-repository registry.example/swaplet/derived --docker-config /etc/swaplet/config.json
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
