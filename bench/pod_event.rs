@@ -16,6 +16,7 @@ use swaplet::controller::index::{Index, Rules};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::openkruise::Coexist;
 use swaplet::image::reference::ImageReference;
 use swaplet::objects::job::Job;
 use swaplet::objects::node::NodeWire;
@@ -51,6 +52,7 @@ fn index() -> Index {
         exit_images: ExitImages::new(Some(exit_image), Vec::new()),
         ladder: Ladder::default(),
         node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
     });
     let node = pod(0, false)["spec"]["nodeName"].clone();
     let node: NodeWire = serde_json::from_value(json!({"metadata": {"name": node, "uid": "1"}})).expect("a node");

@@ -20,6 +20,7 @@ use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::openkruise::Coexist;
 use swaplet::image::ImageReference;
 use swaplet::testbed::virtual_node::{
     Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
@@ -296,6 +297,7 @@ async fn the_controller_ends_the_job() {
                 exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
                 ladder: Ladder::default(),
                 node_table: NodeTable::built_in(),
+                coexist: Coexist::Own,
             },
             concurrency: 4,
             write_deadline: Duration::from_secs(10),

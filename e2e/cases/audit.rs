@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-/// One request of the controller that writes.
+/// One request that writes.
 #[derive(Debug)]
 pub struct Written {
+    pub verb: String,
     pub resource: String,
     pub subresource: String,
     pub pod: String,
@@ -15,7 +16,10 @@ pub struct Written {
 impl Written {
     /// Whether it changed an image of a pod.
     pub fn is_applied_swap(&self) -> bool {
-        self.resource == "pods" && self.code == 200 && self.body.as_array().is_some_and(|ops| ops.iter().any(|op| op["op"] == "replace"))
+        self.verb == "patch"
+            && self.resource == "pods"
+            && self.code == 200
+            && self.body.as_array().is_some_and(|ops| ops.iter().any(|op| op["op"] == "replace"))
     }
 
     /// Whether it wrote the phase of a pod.
@@ -26,24 +30,30 @@ impl Written {
 
 /// Everything that the controller of this namespace wrote, in order.
 pub fn written_in(namespace: &str) -> Vec<Written> {
-    let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
-    let user = format!("system:serviceaccount:{namespace}:swaplet");
-    let lines = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
-    lines.lines().filter(|line| line.contains(&user)).filter_map(|line| read(line, &user)).collect()
+    written_by(&format!("system:serviceaccount:{namespace}:swaplet"), None)
 }
 
-fn read(line: &str, user: &str) -> Option<Written> {
+/// Everything that a user wrote, in order; in one namespace, or anywhere.
+pub fn written_by(user: &str, namespace: Option<&str>) -> Vec<Written> {
+    let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
+    let lines = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
+    lines.lines().filter(|line| line.contains(user)).filter_map(|line| read(line, user, namespace)).collect()
+}
+
+fn read(line: &str, user: &str, namespace: Option<&str>) -> Option<Written> {
     let entry: Value = serde_json::from_str(line).ok()?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let verb = text(&entry["verb"]);
     let is_write = !["get", "list", "watch"].contains(&verb.as_str());
     let is_end = entry["stage"] == "ResponseComplete";
-    (is_write && is_end && entry["user"]["username"] == user).then(|| Written {
+    let is_there = namespace.is_none_or(|namespace| entry["objectRef"]["namespace"] == namespace);
+    (is_write && is_end && is_there && entry["user"]["username"] == user).then(|| Written {
         resource: text(&entry["objectRef"]["resource"]),
         subresource: text(&entry["objectRef"]["subresource"]),
         pod: text(&entry["objectRef"]["name"]),
         code: entry["responseStatus"]["code"].as_u64().unwrap_or_default(),
         body: entry["requestObject"].clone(),
+        verb,
     })
 }
 

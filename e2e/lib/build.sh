@@ -35,7 +35,15 @@ bin_dir() {
 tools_of() { awk '/^tool \(/ {in_block=1; next} /^\)/ {in_block=0} in_block {print $1} /^tool [^(]/ {print $2}' "$(module_dir "$1")/go.mod"; }
 
 # A main package at the root of a versioned module is named after its parent.
-name_of() { case $1 in */etcd/server/v3) echo etcd ;; *) basename "$1" ;; esac; }
+# OpenKruise's are too general for a list of processes.
+name_of() {
+	case $1 in
+		*/etcd/server/v3) echo etcd ;;
+		*/openkruise/kruise) echo kruise-manager ;;
+		*/openkruise/kruise/cmd/daemon) echo kruise-daemon ;;
+		*) basename "$1" ;;
+	esac
+}
 
 build_one() { # MODULE PACKAGE OUTPUT_DIR
 	local name start=$SECONDS log=$3/$$.log pid next=15
@@ -69,7 +77,8 @@ build_module() {
 	mv "$tmp" "$dir" # a folder under its final name is always complete
 }
 
-build_all() { build etcd containerd kubernetes virtual-kubelet-mock; }
+build_cluster() { build etcd containerd kubernetes virtual-kubelet-mock; }
+build_all() { build_cluster && build openkruise; }
 
 build() { # MODULE...
 	local module start=$SECONDS

@@ -54,6 +54,8 @@ start_virtual_node() { # NAME OPTION...
 	wait_for 60 "virtual node $1 to be Ready" "$component" grep -q '"ready":' "$STATE/log/$component.log"
 }
 virtual_kubelet() { echo "$(bin_dir virtual-kubelet-mock)/virtual-kubelet-mock"; }
+# Components that there may be or not.
+extra_components() { find "$STATE/pid" -name 'openkruise-*' -printf '%f\n' 2>/dev/null | sort || true; virtual_nodes; }
 virtual_nodes() { find "$STATE/pid" -name 'virtual-node-*' -printf '%f\n' 2>/dev/null | sort || true; }
 
 # shellcheck disable=SC2034 # used in other parts

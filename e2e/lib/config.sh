@@ -28,8 +28,9 @@ write_env() {
 	for name in API_PORT KUBELET_PORT REGISTRY_PORT ETCD_BIN CONTAINERD_BIN KUBE_BIN; do
 		printf '%s=%q\n' "$name" "${!name}"
 	done >"$STATE/env"
-	PARK_IMAGE=127.0.0.1:$REGISTRY_PORT/swaplet/park:e2e
 }
+
+park_image() { echo "127.0.0.1:$REGISTRY_PORT/swaplet/park:e2e"; }
 
 # write_kubeconfig FILE USER [IMPERSONATED]: every component has its own name, so
 # that the audit log tells them apart; all of them may do everything.
@@ -95,7 +96,7 @@ address = "$SOCKET"
 disable = true
 
 [plugins."io.containerd.cri.v1.images".pinned_images]
-sandbox = "$PARK_IMAGE"
+sandbox = "$(park_image)"
 
 [plugins."io.containerd.cri.v1.images".registry]
 config_path = "$STATE/certs.d"

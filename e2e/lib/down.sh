@@ -11,7 +11,7 @@ our_processes() {
 		exe=$(readlink "/proc/$pid/exe") || continue
 		exe=${exe% (deleted)}
 		case ${exe##*/} in
-			etcd | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | containerd | containerd-shim-runc-v2 | runc | docker-registry | virtual-kubelet-mock) echo "$pid" ;;
+			etcd | kube-apiserver | kube-controller-manager | kube-scheduler | kubelet | containerd | containerd-shim-runc-v2 | runc | docker-registry | virtual-kubelet-mock | kruise-manager | kruise-daemon) echo "$pid" ;;
 		esac
 	done
 }
@@ -38,7 +38,7 @@ our_routes() { ip route show root "$POD_CIDR" 2>/dev/null; }
 # Nobody told CNI that the sandboxes are gone, and the kubelet links its logs.
 our_files_outside() {
 	grep -lsF -- "$STATE/" /var/lib/cni/results/* || true
-	find /var/log/containers -lname "$STATE/*" 2>/dev/null || true
+	find /var/log/containers "$HOST_VAR_RUN" -lname "$STATE/*" 2>/dev/null || true
 }
 
 leftovers() {
@@ -56,7 +56,7 @@ leftovers() {
 # may have finished that in between.
 kill_processes() {
 	local component tries
-	for component in kubelet "${COMPONENTS[@]}" $(virtual_nodes); do stop "$component" KILL; done
+	for component in kubelet "${COMPONENTS[@]}" $(extra_components); do stop "$component" KILL; done
 	for ((tries = 0; tries < 50; tries++)); do
 		CGROUPS=$(our_cgroups)
 		# shellcheck disable=SC2046 # one word per PID
@@ -118,6 +118,7 @@ take_down() {
 	remove_mounts
 	remove_cgroups
 	our_files_outside | xargs -r rm -f
+	remove_cri_link
 	if [[ -f $STATE/absent ]]; then restore_machine; fi
 	rm -rf --one-file-system "$STATE" "$ETCD_DIR"
 }

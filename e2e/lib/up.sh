@@ -26,11 +26,11 @@ install_packages() {
 # A program that was asked for must work; one that merely lies there may be old.
 push_park_image() {
 	local swaplet=${SWAPLET_BIN:-$E2E/../target/debug/swaplet}
-	if [[ -x $swaplet ]] && "$swaplet" park-image push "$PARK_IMAGE" >&2; then return; fi
+	if [[ -x $swaplet ]] && "$swaplet" park-image push "$(park_image)" >&2; then return; fi
 	[[ -z ${SWAPLET_BIN:-} ]] ||
-		die "'$SWAPLET_BIN park-image push $PARK_IMAGE' failed" "SWAPLET_BIN must be the swaplet program; without this image no pod can start."
+		die "'$SWAPLET_BIN park-image push $(park_image)' failed" "SWAPLET_BIN must be the swaplet program; without this image no pod can start."
 	say "NOTE: no sandbox image was pushed, so pods will stay in ContainerCreating." \
-		"Run 'cargo build', then: target/debug/swaplet park-image push $PARK_IMAGE"
+		"Run 'cargo build', then: target/debug/swaplet park-image push $(park_image)"
 }
 
 # The kubelet and the ptp plugin change these for the whole machine, and create
@@ -94,7 +94,7 @@ cluster_up() {
 		take_down
 	fi
 	install_packages
-	build_all
+	build_cluster
 	start=$SECONDS
 	make_state
 	write_config

@@ -10,6 +10,7 @@ use crate::decide::derived_images::DerivedImages;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
 use crate::decide::node_table::NodeTable;
+use crate::decide::openkruise::Coexist;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -62,6 +63,9 @@ pub struct RulesArgs {
     /// What to try first, on nodes that have it [default: swap]
     #[arg(long, value_enum, env = "SWAPLET_PREFER")]
     prefer: Option<PreferArg>,
+    /// Who ends sidecars where OpenKruise is installed as well
+    #[arg(long, value_enum, default_value_t = CoexistArg::Auto, env = "SWAPLET_COEXIST")]
+    coexist: CoexistArg,
 }
 
 /// Whether the phase may be written.
@@ -80,13 +84,27 @@ enum PreferArg {
     Swap,
     /// Write the phase of the pod
     Finish,
+    /// On nodes with OpenKruise's daemon: ask it, by a ContainerRecreateRequest. A sidecar that does not exit with 0 on SIGTERM then
+    /// fails a pod under Never
+    Crr,
+}
+
+/// [`Coexist`] as a flag.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum CoexistArg {
+    /// While OpenKruise's SidecarTerminator is on, leave it the pods that it acts on, and take the others
+    Auto,
+    /// While OpenKruise's manager is there, leave it every pod
+    Defer,
+    /// Take every pod: OpenKruise's SidecarTerminator is off
+    Own,
 }
 
 impl RulesArgs {
     /// # Errors
     /// No exit image is named, a path cannot be in one, the file of node classes cannot be used, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, exit_image_paths, derived_repository, swap_under_never, nodes, finish, prefer } = self;
+        let Self { exit_image, exit_images, exit_image_paths, derived_repository, swap_under_never, nodes, finish, prefer, coexist } = self;
         ensure!(
             exit_image.is_some() || !exit_images.is_empty(),
             "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
@@ -96,14 +114,14 @@ impl RulesArgs {
             "--prefer=finish and --finish=never exclude each other: drop one of them"
         );
         let prefer = prefer.map(PreferArg::rung);
-        let ladder = Ladder { prefer, finish: finish == FinishArg::Allowed, swap_under_never, ..Ladder::default() };
+        let ladder = Ladder { prefer, finish: finish == FinishArg::Allowed, recreate: true, swap_under_never };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
         let exit_images = match derived_repository {
             Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
             None => exit_images,
         };
-        Ok(Rules { exit_images, ladder, node_table: nodes.table()? })
+        Ok(Rules { exit_images, ladder, node_table: nodes.table()?, coexist: coexist.into() })
     }
 }
 
@@ -112,6 +130,17 @@ impl PreferArg {
         match self {
             Self::Swap => Rung::Swap,
             Self::Finish => Rung::Finish,
+            Self::Crr => Rung::Recreate,
+        }
+    }
+}
+
+impl From<CoexistArg> for Coexist {
+    fn from(argument: CoexistArg) -> Self {
+        match argument {
+            CoexistArg::Auto => Self::Auto,
+            CoexistArg::Defer => Self::Defer,
+            CoexistArg::Own => Self::Own,
         }
     }
 }

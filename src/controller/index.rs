@@ -3,39 +3,33 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod entry;
 mod jobs;
+mod requests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use self::entry::Entry;
 use super::budgets::Budgets;
 use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
+use super::openkruise::Known;
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
-use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::decision::{Action, Decision, Report};
 use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
-use crate::decide::headroom::{Ledger, Need, Swapped};
+use crate::decide::headroom::{Ledger, Need};
 use crate::decide::ladder::Ladder;
-use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
-use crate::decide::node_verdicts::Proved;
+use crate::decide::openkruise::Coexist;
 use crate::decide::proof;
 use crate::decide::reason::Reason;
 use crate::decide::swap::patience;
 use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
-
-/// The wait after the first failed write; it doubles with each further one.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after failed writes.
-const LAST_RETRY: Duration = Duration::from_secs(60);
-/// The first wait after a denial: an administrator has to change something.
-const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// The longest wait after denials.
-const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
 /// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
 const PROBE_MARGIN: Duration = Duration::from_secs(30);
@@ -77,26 +71,6 @@ pub enum Effect {
     Learned(Learned),
 }
 
-struct Entry {
-    pod: Pod,
-    memory: Memory,
-    last: Option<Reason>,
-    /// What to tell if a write turns out to have been applied whose answer was lost.
-    unconfirmed: Option<Report>,
-    /// The restarts of swaps, as the watch has shown them.
-    swapped: Swapped,
-    /// The watch has shown another state, which has not been looked at.
-    fresh: bool,
-    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
-    unseen: Option<Duration>,
-    due: Option<Duration>,
-    /// Whether it wants an exit image that is not there.
-    wants: bool,
-    list: u64,
-    /// What it has proved about its node: once, for an old proof is no news.
-    proved: Option<Proved>,
-}
-
 /// The rules of the installation.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -106,6 +80,8 @@ pub struct Rules {
     pub ladder: Ladder,
     /// How nodes are recognised.
     pub node_table: NodeTable,
+    /// Who ends sidecars where OpenKruise is there as well.
+    pub coexist: Coexist,
 }
 
 /// The pods, and which of them want a write or another look.
@@ -114,6 +90,7 @@ pub struct Index {
     /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
     pub nodes: Nodes,
     budgets: Budgets,
+    openkruise: Known,
     entries: HashMap<Box<str>, Entry>,
     /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
@@ -127,8 +104,9 @@ impl Index {
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
+        let openkruise = Known::new(&rules);
         let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
-        Self { rules, nodes, budgets: Budgets::default(), entries, headroom: Ledger::default(), due, ready, list: 0 }
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom: Ledger::default(), due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -168,6 +146,9 @@ impl Index {
         if pod.restart_policy == RestartPolicy::Always {
             return Vec::new();
         }
+        if self.openkruise.learn(&pod, &self.rules.exit_images) {
+            self.look_soon(|other| other.namespace == pod.namespace);
+        }
         let uid = pod.uid.clone();
         match self.entries.get_mut(&uid) {
             Some(entry) => {
@@ -193,6 +174,7 @@ impl Index {
 
     /// Nothing will be done for this pod; its restarts may still count.
     fn forget(&mut self, uid: &str) {
+        self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else { return };
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
@@ -268,6 +250,9 @@ impl Index {
             };
         };
         entry.memory.in_flight = false;
+        if matches!((&write.action, outcome), (Action::Recreate(_), Outcome::Denied(_))) {
+            self.openkruise.request_ends(&uid);
+        }
         let mut effects = entry.settle(write, outcome, now);
         let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
@@ -305,15 +290,20 @@ impl Index {
         let Rules { exit_images, ladder, .. } = &self.rules;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
-        let shown = entry.shown(exit_images);
-        self.headroom.observe(&entry.pod, entry.swapped, entry.list);
+        let shown = entry.count(&mut self.headroom, exit_images);
         let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
-        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, now };
+        let node = self.openkruise.class(&entry.pod, node);
+        let openkruise = self.openkruise.around(&entry.pod);
+        entry.memory.observe_request(openkruise.request, now);
+        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, openkruise, now };
         let decision = decide(&entry.pod, &entry.memory, &around);
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
+        if is_over(decision.reason) && entry.pod.phase.is_terminal() {
+            self.headroom.pod_gone(&entry.pod);
+        }
         let mut effects = entry.effects(&decision, &mut self.headroom, now);
         entry.wants = !decision.wants.is_empty();
         for paths in &decision.wants {
@@ -364,6 +354,9 @@ impl Index {
             }
             self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
         }
+        if let Action::Recreate(containers) = &action {
+            self.openkruise.request_begins(&entry.pod, containers, now);
+        }
         entry.memory.in_flight = true;
         self.headroom.need(&entry.pod, Need::Held);
         if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
@@ -384,106 +377,10 @@ const fn is_over(reason: Reason) -> bool {
             | Reason::SidecarEnded
             | Reason::PodFailedAfterSwap
             | Reason::PodFailedAfterFinish
+            | Reason::PodFailedAfterRecreate
     )
 }
 
 fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
     report.map(|report| Effect::Notice(Notice { target, report }))
-}
-
-impl Entry {
-    fn new(pod: Pod, list: u64) -> Self {
-        let (memory, swapped) = (Memory::default(), Swapped::default());
-        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, wants: false, list, proved: None }
-    }
-
-    fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
-            effects.push(Effect::Decided(decision.reason));
-        }
-        self.last = Some(decision.reason);
-        for report in &decision.reports {
-            effects.extend(self.tell(report, headroom));
-        }
-        let first_write = self.memory.first_write();
-        if first_write.is_some() {
-            effects.extend(notice(Target::of(&self.pod), self.unconfirmed.take()));
-        }
-        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
-        {
-            effects.push(Effect::Ended(now.saturating_sub(at)));
-        }
-        effects
-    }
-
-    /// Remembers what became of a write.
-    fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
-        self.note_unseen(&write, outcome, now);
-        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
-            self.memory.finish.iter_mut().for_each(|record| record.not_written());
-        }
-        match outcome {
-            Outcome::Applied(stored) => self.applied(write, stored, now),
-            Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
-            Outcome::Gone => Vec::new(),
-            Outcome::Failed { retry_after, .. } => {
-                self.unconfirmed = write.report;
-                self.back_off(now, FIRST_RETRY, LAST_RETRY, *retry_after)
-            }
-            Outcome::Denied(words) => {
-                let mut effects = self.back_off(now, DENIED_RETRY, LAST_DENIED_RETRY, None);
-                if self.memory.first_time(Reason::WriteDenied) {
-                    let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
-                    effects.extend(notice(write.target, Some(Report { reason: Reason::WriteDenied, note })));
-                }
-                effects
-            }
-        }
-    }
-
-    fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {
-        self.memory.failures = 0;
-        self.memory.not_before = None;
-        self.unconfirmed = None;
-        // The event of our own write may come later; until then this is what we know to be stored.
-        match &write.action {
-            Action::Swap(swaps) => self.swapped(swaps, stored, now),
-            Action::Finish(finish) => {
-                self.pod.phase = finish.phase;
-                self.memory.finish.iter_mut().for_each(|record| record.written(now));
-            }
-        }
-        let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
-        let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
-        waited.into_iter().chain(notice(write.target, write.report)).collect()
-    }
-
-    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
-        for (swap, image) in swaps.iter().zip(stored) {
-            if let Some(container) = self.pod.containers.get_mut(swap.index) {
-                self.memory.swapped(container, image, now);
-                container.image.clone_from(image);
-            }
-        }
-    }
-
-    fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
-        let wait = first.saturating_mul(1 << self.memory.failures.min(16)).min(last);
-        self.memory.failures += 1;
-        self.memory.not_before = Some(now + wait.max(at_least.unwrap_or_default()));
-        Vec::new()
-    }
-}
-
-/// What was tried, in words that follow "forbids to".
-fn attempt(action: &Action) -> String {
-    match action {
-        Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
-        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
-    }
-}
-
-fn names(swaps: &[Swap]) -> String {
-    swaps.iter().map(|swap| &*swap.container).collect::<Vec<_>>().join(", ")
 }

@@ -4,7 +4,7 @@
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write, and only pods' images and phases, and Events.
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write.
 
 pub mod budgets;
 pub mod clock;
@@ -12,6 +12,7 @@ pub mod derive;
 pub mod index;
 pub mod metrics;
 pub mod nodes;
+pub mod openkruise;
 mod queue;
 pub mod report;
 pub mod run;
@@ -20,3 +21,4 @@ pub mod verdict_store;
 pub mod watch;
 pub mod writer;
 pub mod writer_finish;
+pub mod writer_recreate;

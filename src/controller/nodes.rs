@@ -33,6 +33,7 @@ pub struct Nodes {
 struct Seen {
     uid: Box<str>,
     recognised: Recognised,
+    labelled_virtual: bool,
     list: u64,
 }
 
@@ -106,9 +107,10 @@ impl Nodes {
     /// A node was added or has changed.
     pub fn apply(&mut self, node: &Node) -> Change {
         let recognised = Recognised::of(node, &self.table);
+        let labelled_virtual = node.labels.get("type").is_some_and(|kind| &**kind == "virtual-kubelet");
         let (list, known) = (self.list, self.seen.get_mut(&node.name).filter(|seen| seen.uid == node.uid));
         let changed = match known {
-            Some(seen) if seen.recognised == recognised => {
+            Some(seen) if seen.recognised == recognised && seen.labelled_virtual == labelled_virtual => {
                 seen.list = list;
                 return Change::default();
             }
@@ -120,7 +122,7 @@ impl Nodes {
             self.verdicts.forget(&node.name);
         }
         let problem = recognised.problem.clone();
-        self.seen.insert(node.name.clone(), Seen { uid: node.uid.clone(), recognised, list });
+        self.seen.insert(node.name.clone(), Seen { uid: node.uid.clone(), recognised, labelled_virtual, list });
         Change { matters: true, problem }
     }
 
@@ -151,6 +153,7 @@ impl Nodes {
             probed_until: self.probed_until(pod, class, now),
             class_until: self.verdicts.on(id, now).map(|verdict| verdict.until),
             may_be_kubelet: recognised.may_be_kubelet(),
+            labelled_virtual: self.seen.get(&pod.node).is_some_and(|seen| seen.labelled_virtual),
         };
         (class, facts)
     }

@@ -13,11 +13,14 @@ use super::derive::{Deriver, Push, Pushed};
 use super::index::{Effect, Index, Rules, Write};
 use super::metrics::Metrics;
 use super::nodes::{Change, Learned};
+use super::openkruise::News;
+use super::openkruise::observe::{Scope, observe};
 use super::report::Reporter;
 use super::serve::Health;
 use super::verdict_store::{self, VerdictStore};
 use super::watch::{Event, watch};
 use super::writer::{Outcome, Target, Writer};
+use crate::decide::decision::Action;
 use crate::decide::headroom::Ledger;
 use crate::objects::job::JobWire;
 use crate::objects::node::NodeWire;
@@ -70,6 +73,7 @@ pub async fn run(
     let mut events = watch(api::<PodWire>(&client, &settings), JOB_PODS);
     let mut jobs = watch(api::<JobWire>(&client, &settings), "");
     let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
+    let mut openkruise = observe(client.clone(), Scope::of(&settings));
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client, namespace).await;
@@ -82,6 +86,7 @@ pub async fn run(
             () = &mut shutdown => break,
             event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
             event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied("the watch of nodes".to_owned()))?),
+            news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
             event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied("the watch of Jobs".to_owned()))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
@@ -181,6 +186,11 @@ impl Controller {
         }
     }
 
+    fn hear(&mut self, news: News) {
+        let effects = self.index.hear(news, self.clock.now());
+        self.effects(effects);
+    }
+
     fn see_node(&mut self, event: Event<NodeWire>) {
         match event {
             Event::ListStart => self.index.nodes.list_starts(),
@@ -271,10 +281,11 @@ impl Controller {
 
     fn finish(&mut self, done: Result<(Write, Outcome), JoinError>) -> Result<(), TaskDied> {
         let (write, outcome) = done.map_err(|error| TaskDied(format!("a write: {error}")))?;
-        self.metrics.wrote("pods", outcome.as_str());
+        self.metrics.wrote(write.action.resource(), outcome.as_str());
         log_outcome(&write.target, &outcome);
         let now = self.clock.now();
-        if let Outcome::Failed { retry_after, .. } = &outcome {
+        // A request to OpenKruise may fail because of its webhook: that is no reason to hold up other pods.
+        if let (Action::Swap(_), Outcome::Failed { retry_after, .. }) = (&write.action, &outcome) {
             self.brake = now + retry_after.unwrap_or(BRAKE).clamp(BRAKE, LONGEST_BRAKE);
         }
         let effects = self.index.written(write, &outcome, now);

@@ -58,14 +58,22 @@ pub fn watch<K>(api: Api<K>, field_selector: &'static str) -> mpsc::Receiver<Eve
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    watch_selected(api, ListParams::default().fields(field_selector))
+}
+
+/// As [`watch`], of what the selectors of `params` select.
+pub fn watch_selected<K>(api: Api<K>, params: ListParams) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let (events, receiver) = mpsc::channel(BUFFER);
-    tokio::spawn(Watch { api, field_selector, events, failures: 0 }.run());
+    tokio::spawn(Watch { api, params: params.limit(PAGE), events, failures: 0 }.run());
     receiver
 }
 
 struct Watch<K> {
     api: Api<K>,
-    field_selector: &'static str,
+    params: ListParams,
     events: mpsc::Sender<Event<K>>,
     failures: u32,
 }
@@ -99,7 +107,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     /// The version of the complete list, or nothing where a page failed.
     async fn list(&mut self) -> Result<Option<String>, Closed> {
         self.send(Event::ListStart).await?;
-        let mut page = ListParams::default().fields(self.field_selector).limit(PAGE);
+        let mut page = self.params.clone();
         loop {
             let list = match timeout(ANSWER, self.api.list(&page)).await {
                 Ok(Ok(list)) => list,
@@ -131,7 +139,8 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     /// However a watch that did not live long has ended, a pause follows: also a server that calls every version too old must
     /// not be asked for lists without end.
     async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
-        let params = WatchParams::default().fields(self.field_selector).timeout(WATCH_SECONDS);
+        let ListParams { label_selector, field_selector, .. } = self.params.clone();
+        let params = WatchParams { label_selector, field_selector, ..WatchParams::default() }.timeout(WATCH_SECONDS);
         let next = match timeout(ANSWER, self.api.watch(&params, &version)).await {
             Ok(Ok(stream)) => {
                 let opened = Instant::now();

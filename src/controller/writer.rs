@@ -1,4 +1,4 @@
-//! The one writer of pods: guarded writes, and what became of them.
+//! The one writer: guarded writes, and what became of them. The writes of other rungs than the swap are files of their own.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ impl Outcome {
 /// Writes images and phases of pods.
 #[derive(Clone)]
 pub struct Writer {
-    client: Client,
+    pub(super) client: Client,
     deadline: Duration,
 }
 
@@ -116,6 +116,7 @@ impl Writer {
             match action {
                 Action::Swap(swaps) => self.swap(target, swaps).await,
                 Action::Finish(finish) => self.finish(target, finish).await,
+                Action::Recreate(containers) => self.recreate(target, containers).await,
             }
         };
         match timeout(self.deadline, written).await {
@@ -179,14 +180,14 @@ fn stored_images(pod: PodWire, swaps: &[Swap]) -> Vec<Box<str>> {
 }
 
 /// Proxies, and the API server's own flow control, answer in plain text.
-fn refusal(code: u16, body: &[u8]) -> Status {
+pub(super) fn refusal(code: u16, body: &[u8]) -> Status {
     let text = || Status::failure(String::from_utf8_lossy(body).trim(), "");
     serde_json::from_slice(body).unwrap_or_else(|_| text()).with_code(code)
 }
 
 /// A failed `test` and a denial by an admission policy are both 422; only the second has details about the object (truth
 /// table, section 7).
-fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
+pub(super) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
     match status.code {
         404 => Outcome::Gone,
         409 => Outcome::Conflict,

@@ -6,6 +6,7 @@ use super::exit_images::ExitImages;
 use super::headroom::Ledger;
 use super::ladder::{Ladder, Rung};
 use super::node_class::NodeClass;
+use super::openkruise::OpenKruise;
 use crate::objects::pod::Pod;
 
 /// The installation, the node and the time.
@@ -21,6 +22,8 @@ pub struct Circumstances<'a> {
     pub node: NodeClass,
     /// What else is known of it.
     pub facts: NodeFacts,
+    /// OpenKruise, where it is there.
+    pub openkruise: OpenKruise<'a>,
     /// The time since the start of the process.
     pub now: Duration,
 }
@@ -49,4 +52,6 @@ pub struct NodeFacts {
     /// Whether a kubelet may run the pods of the node although its class says otherwise, by what was proved there or because nobody
     /// can look.
     pub may_be_kubelet: bool,
+    /// Whether the node has the label `type=virtual-kubelet`, by which alone OpenKruise knows virtual nodes.
+    pub labelled_virtual: bool,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::derived_images::Paths;
 use super::reason::Reason;
 use crate::objects::pod::Phase;
+use crate::objects::recreate_request::PLURAL;
 
 /// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
 /// the image `from`, gets the image `to`.
@@ -48,6 +49,19 @@ pub enum Action {
     Swap(Vec<Swap>),
     /// Write the phase.
     Finish(Finish),
+    /// Ask OpenKruise's daemon to end these containers, all in one request; never empty.
+    Recreate(Vec<Box<str>>),
+}
+
+impl Action {
+    /// The resource that is written, in the plural.
+    #[must_use]
+    pub const fn resource(&self) -> &'static str {
+        match self {
+            Self::Swap(_) | Self::Finish(_) => "pods",
+            Self::Recreate(_) => PLURAL,
+        }
+    }
 }
 
 /// What is to be done about a pod now.
@@ -93,7 +107,7 @@ impl Decision {
     pub fn swaps(&self) -> &[Swap] {
         match &self.action {
             Some(Action::Swap(swaps)) => swaps,
-            Some(Action::Finish(_)) | None => &[],
+            Some(Action::Finish(_) | Action::Recreate(_)) | None => &[],
         }
     }
 }

@@ -6,6 +6,7 @@ use super::evidence;
 use super::finish;
 use super::memory::{Memory, SwapRecord};
 use super::reason::Reason;
+use super::recreate;
 use super::roles;
 use crate::objects::pod::{Container, Phase, Pod, Terminated};
 
@@ -16,7 +17,7 @@ pub(super) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -
 
 fn swapped(pod: &Pod, memory: &Memory) -> Decision {
     if memory.swaps.is_empty() {
-        return Decision::quiet(Reason::PodFinished);
+        return recreate::finished(pod, memory).unwrap_or(Decision::quiet(Reason::PodFinished));
     }
     let phase = pod.phase.as_str();
     let ends = roles::sidecars(pod)
@@ -30,6 +31,11 @@ fn swapped(pod: &Pod, memory: &Memory) -> Decision {
     Decision::tell(Reason::SidecarEnded, format!("the pod is {phase}: {ends}"))
 }
 
+/// How a container ended by itself.
+pub(super) fn describe(sidecar: &Container) -> String {
+    format!("{} ended ({})", sidecar.name, sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code))
+}
+
 pub(super) fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
     let name = &sidecar.name;
     let shown = sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code);
@@ -37,7 +43,7 @@ pub(super) fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {
         Some(real) if sidecar.end() == Some(real) => format!("{name} ended ({shown}), exit image not seen"),
         Some(real) => format!("{name} ended ({}), exit image {shown}", describe_code(real)),
         None if shows_exit_image(sidecar, record) => format!("{name} ended (its own exit code was not shown), exit image {shown}"),
-        None => format!("{name} ended ({shown})"),
+        None => describe(sidecar),
     }
 }
 

@@ -8,6 +8,7 @@ use super::decision::{Action, Decision, Report};
 use super::headroom::Headroom;
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
+use super::openkruise;
 use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
 use super::swap;
@@ -18,6 +19,7 @@ const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phas
 const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
 const NODE: &str = "labels and taints of the node, and what was proved there";
+const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
 const FIT: &str = "command, PATH and mounts of the container, beside the paths of the exit image (truth table, rows 7 to 10 and 36)";
 const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
 const LADDER: &str = "the ladder of the node's class";
@@ -111,6 +113,10 @@ fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding>
     }
     let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
     let (unended, rungs) = turn(pod, memory, around);
+    if let Some(left) = openkruise::left(pod, &unended, memory, around) {
+        findings.push(finding("OpenKruise", notes_or_reason(&left), OPENKRUISE));
+        return findings;
+    }
     if rungs.contains(&Rung::Swap) {
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
         findings.extend(restarts(pod, &unended, memory, around));
@@ -150,6 +156,10 @@ fn answer(rung: Rung, step: &Step) -> String {
     }
 }
 
+fn notes_or_reason(decision: &Decision) -> String {
+    if decision.reports.is_empty() { decision.reason.to_string() } else { notes(&decision.reports) }
+}
+
 fn notes(reports: &[Report]) -> String {
     reports.iter().map(|report| format!("{}: {}", report.reason, report.note)).collect::<Vec<_>>().join("; ")
 }
@@ -163,5 +173,6 @@ pub fn describe(action: &Action) -> String {
             format!("swaps {}", swaps.join(", "))
         }
         Action::Finish(finish) => format!("writes phase {}", finish.phase.as_str()),
+        Action::Recreate(containers) => format!("asks OpenKruise's daemon to end {}", containers.join(", ")),
     }
 }

@@ -7,6 +7,7 @@ use super::evidence::{Footprint, exit_image_shown};
 use super::exit_images::ExitImages;
 use super::finish::FinishRecord;
 use super::reason::Reason;
+use super::recreate::Asked;
 use super::roles;
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated};
 
@@ -27,6 +28,10 @@ pub struct Memory {
     pub rejected: bool,
     /// What the rung `finish` remembers, from when the mains are done.
     pub finish: Option<Box<FinishRecord>>,
+    /// The `ContainerRecreateRequest` that was made for this pod, or tried.
+    pub asked: Option<Asked>,
+    /// When a request for this pod was first seen, by whomever.
+    pub request_seen_at: Option<Duration>,
     /// Reasons that were reported.
     pub said: Vec<Reason>,
 }

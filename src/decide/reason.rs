@@ -34,6 +34,12 @@ pub enum Reason {
     FinishWaits,
     /// The phase is written; the node has not shown the end of all containers yet.
     FinishPending,
+    /// A `ContainerRecreateRequest` is made; the daemon has not ended the sidecars yet.
+    RecreatePending,
+    /// Another pod finds out how a sidecar of this kind ends when it is stopped.
+    ExitCodeProbed,
+    /// Nobody has looked yet whether OpenKruise ends sidecars here.
+    OpenKruiseUnseen,
     /// An exit image that a sidecar needs is being pushed.
     ExitImageAwaited,
     /// The pod's node has not been seen yet, so its class is not known.
@@ -86,18 +92,39 @@ pub enum Reason {
     FinishNotQuiet,
     /// Somebody keeps taking the phase back.
     FinishUndone,
+    // A ContainerRecreateRequest would not, or does not, do what it should: a Warning.
+    /// The container is not one that OpenKruise's daemon can be asked to stop.
+    RecreateImpossible,
+    /// The exit code of the sidecar would fail the pod, or bring the sidecar back.
+    RecreateExitCode,
+    /// Nobody carries the request out.
+    RecreateUnanswered,
+    /// The request was taken, or refused, and the sidecar has not ended.
+    RecreateFailed,
+
+    // OpenKruise's SidecarTerminator is, or may be, on.
+    /// OpenKruise ends the sidecars of this pod.
+    LeftToOpenKruise,
+    /// It acts on this pod, and does not end all of its sidecars.
+    OpenKruiseIncomplete,
+    /// Nobody can tell whether it is on.
+    OpenKruiseUnclear,
 
     // What was done.
     /// The images of sidecars were swapped.
     SidecarSwapped,
     /// The phase was written.
     PhaseWritten,
+    /// OpenKruise's daemon was asked to end sidecars.
+    RecreateRequested,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
     PodFailedAfterSwap,
     /// The same, where the phase was written.
     PodFailedAfterFinish,
+    /// The pod is Failed although every main container exited with 0, after a `ContainerRecreateRequest`.
+    PodFailedAfterRecreate,
 
     // What became of a write.
     /// The pod had changed since it was read; nothing was written.
@@ -110,7 +137,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 56] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -124,6 +151,9 @@ impl Reason {
         Self::SwapPending,
         Self::FinishWaits,
         Self::FinishPending,
+        Self::RecreatePending,
+        Self::ExitCodeProbed,
+        Self::OpenKruiseUnseen,
         Self::ExitImageAwaited,
         Self::NodeNotSeen,
         Self::NodeProbed,
@@ -147,11 +177,20 @@ impl Reason {
         Self::SwapUndone,
         Self::FinishNotQuiet,
         Self::FinishUndone,
+        Self::RecreateImpossible,
+        Self::RecreateExitCode,
+        Self::RecreateUnanswered,
+        Self::RecreateFailed,
+        Self::LeftToOpenKruise,
+        Self::OpenKruiseIncomplete,
+        Self::OpenKruiseUnclear,
         Self::SidecarSwapped,
         Self::PhaseWritten,
+        Self::RecreateRequested,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
         Self::PodFailedAfterFinish,
+        Self::PodFailedAfterRecreate,
         Self::WriteConflict,
         Self::WriteDenied,
         Self::WriteFailed,
@@ -174,6 +213,9 @@ impl Reason {
             Self::SwapPending => "SwapPending",
             Self::FinishWaits => "FinishWaits",
             Self::FinishPending => "FinishPending",
+            Self::RecreatePending => "RecreatePending",
+            Self::ExitCodeProbed => "ExitCodeProbed",
+            Self::OpenKruiseUnseen => "OpenKruiseUnseen",
             Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
             Self::NodeProbed => "NodeProbed",
@@ -197,11 +239,20 @@ impl Reason {
             Self::SwapUndone => "SwapUndone",
             Self::FinishNotQuiet => "FinishNotQuiet",
             Self::FinishUndone => "FinishUndone",
+            Self::RecreateImpossible => "RecreateImpossible",
+            Self::RecreateExitCode => "RecreateExitCode",
+            Self::RecreateUnanswered => "RecreateUnanswered",
+            Self::RecreateFailed => "RecreateFailed",
+            Self::LeftToOpenKruise => "LeftToOpenKruise",
+            Self::OpenKruiseIncomplete => "OpenKruiseIncomplete",
+            Self::OpenKruiseUnclear => "OpenKruiseUnclear",
             Self::SidecarSwapped => "SidecarSwapped",
             Self::PhaseWritten => "PhaseWritten",
+            Self::RecreateRequested => "RecreateRequested",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
             Self::PodFailedAfterFinish => "PodFailedAfterFinish",
+            Self::PodFailedAfterRecreate => "PodFailedAfterRecreate",
             Self::WriteConflict => "WriteConflict",
             Self::WriteDenied => "WriteDenied",
             Self::WriteFailed => "WriteFailed",
@@ -211,7 +262,15 @@ impl Reason {
     /// Whether an Event with this reason is a Warning.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        !matches!(self, Self::LeftToPlatform | Self::SidecarSwapped | Self::PhaseWritten | Self::SidecarEnded)
+        !matches!(
+            self,
+            Self::LeftToPlatform
+                | Self::LeftToOpenKruise
+                | Self::SidecarSwapped
+                | Self::PhaseWritten
+                | Self::RecreateRequested
+                | Self::SidecarEnded
+        )
     }
 
     /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.

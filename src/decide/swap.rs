@@ -166,15 +166,10 @@ impl Plan {
             return Step::Here(Decision::later(Reason::NodeProbed, until));
         }
         let swaps_wanted = self.size();
-        match around.headroom.answer(pod, swaps_wanted) {
-            Headroom::Free | Headroom::Fits => {
-                let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
-                Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
-            }
-            Headroom::Wait(_) | Headroom::TooEarly => Step::Here(Decision { swaps_wanted, ..Decision::quiet(Reason::HeadroomWait) }),
-            Headroom::NeverFits(shortage) => Step::Next { reports: vec![no_headroom(&shortage, around.ladder)], again: None },
-            Headroom::JobUnknown { trouble } => job_unknown(trouble.as_deref(), memory, around.now),
-        }
+        no_room(pod, swaps_wanted, memory, around).unwrap_or_else(|| {
+            let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
+            Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
+        })
     }
 
     fn note(&self) -> String {
@@ -187,6 +182,18 @@ impl Plan {
             let _ = write!(note, "; {refused}: the default exit image is used");
         }
         note
+    }
+}
+
+/// What is to be done instead, where so many restarts do not fit into what the Job of the pod allows.
+pub(super) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
+    match around.headroom.answer(pod, restarts) {
+        Headroom::Free | Headroom::Fits => None,
+        Headroom::Wait(_) | Headroom::TooEarly => {
+            Some(Step::Here(Decision { swaps_wanted: restarts, ..Decision::quiet(Reason::HeadroomWait) }))
+        }
+        Headroom::NeverFits(shortage) => Some(Step::Next { reports: vec![no_headroom(&shortage, around.ladder)], again: None }),
+        Headroom::JobUnknown { trouble } => Some(job_unknown(trouble.as_deref(), memory, around.now)),
     }
 }
 
@@ -265,10 +272,22 @@ fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     Swapped { trouble: Report { reason, note }, told, until: record.at + patience }
 }
 
-/// How long a node may show no effect of a swap. A kubelet stops swapped containers one after another, each with its grace period (truth table, row 26).
+/// Whether a swap of this container was made and may still take effect.
+pub(super) fn is_hoped_for(pod: &Pod, sidecar: &Container, memory: &Memory, around: &Circumstances<'_>) -> bool {
+    let record = memory.swap_of(&sidecar.name).filter(|_| memory.shows_exit_image(sidecar, around.exit_images));
+    record.is_some_and(|record| around.now < watch(pod, sidecar, record).until)
+}
+
+/// How long a node may show no effect of a swap.
 #[must_use]
 pub fn patience(pod: &Pod) -> Duration {
+    graces(pod).saturating_add(SWAP_VISIBLE)
+}
+
+/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each with its grace period (truth
+/// table, row 26), and so does OpenKruise's daemon.
+pub(super) fn graces(pod: &Pod) -> Duration {
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);
-    grace.saturating_mul(count).saturating_add(SWAP_VISIBLE)
+    grace.saturating_mul(count)
 }

@@ -13,7 +13,9 @@ use super::finish;
 use super::ladder::{Ladder, Rung, Step};
 use super::memory::Memory;
 use super::node_class::OVERRIDE;
+use super::openkruise;
 use super::reason::Reason;
+use super::recreate;
 use super::roles::{self, Mains};
 use super::swap;
 use crate::objects::env::{ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE};
@@ -175,11 +177,14 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }
+    if let Some(left) = openkruise::left(pod, &unended, memory, around) {
+        return left;
+    }
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
         match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
-            Step::Here(decision) => return decision,
+            Step::Here(decision) => return recreate::tell(decision, refused),
             Step::Next { reports, again } => {
                 refused.extend(reports);
                 earliest = earliest.into_iter().chain(again).min();
@@ -224,7 +229,7 @@ pub(super) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung]
     match rung {
         Rung::Swap => swap::step(pod, unended, later, memory, around),
         Rung::Finish => finish::step(pod, unended, memory, around),
-        Rung::Recreate => Step::Next { reports: Vec::new(), again: None },
+        Rung::Recreate => recreate::step(pod, unended, memory, around),
     }
 }
 

@@ -5,10 +5,12 @@
 
 pub mod container_spec;
 mod container_wire;
+pub mod daemon_pod;
 pub mod env;
 pub mod job;
 pub mod lenient;
 pub mod node;
 pub mod pod;
 pub mod pod_template;
+pub mod recreate_request;
 pub mod wire;

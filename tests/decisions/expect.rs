@@ -9,9 +9,12 @@ use swaplet::decide::headroom::{Ledger, Swapped};
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
 use swaplet::decide::node_class::NodeClass;
+use swaplet::decide::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
+use swaplet::decide::past_exits::PastExits;
 use swaplet::decide::reason::Reason;
 use swaplet::decide::terminate::decide;
 use swaplet::objects::pod::Pod;
+use swaplet::objects::recreate_request::RecreateRequest;
 
 use crate::builder::PodBuilder;
 
@@ -41,8 +44,20 @@ pub struct Life {
     pub ladder: Ladder,
     pub headroom: Ledger,
     pub node: NodeClass,
+    pub openkruise: Neighbour,
     pub facts: NodeFacts,
     pub now: Duration,
+}
+
+/// OpenKruise as it is known; nothing of it by default.
+#[derive(Default)]
+pub struct Neighbour {
+    pub unseen: bool,
+    pub coexist: Coexist,
+    pub terminator: Terminator,
+    pub daemon: Daemon,
+    pub request: Option<RecreateRequest>,
+    pub past_exits: PastExits,
 }
 
 impl Life {
@@ -57,6 +72,7 @@ impl Life {
             ladder: Ladder::default(),
             headroom: Ledger::default(),
             node: NodeClass::Kubelet,
+            openkruise: Neighbour::default(),
             facts: NodeFacts::default(),
             now: Duration::ZERO,
         }
@@ -69,12 +85,22 @@ impl Life {
 
     /// What a decision about the pod depends on besides.
     pub fn around(&self) -> Circumstances<'_> {
+        let Neighbour { unseen, coexist, terminator, daemon, request, past_exits } = &self.openkruise;
+        let openkruise = OpenKruise {
+            seen: !unseen,
+            coexist: *coexist,
+            terminator: *terminator,
+            daemon: *daemon,
+            request: request.as_ref(),
+            past_exits,
+        };
         Circumstances {
             exit_images: &self.rules,
             ladder: &self.ladder,
             headroom: &self.headroom,
             node: self.node,
             facts: self.facts,
+            openkruise,
             now: self.now,
         }
     }
@@ -86,6 +112,7 @@ impl Life {
 
     pub fn sees_pod(&mut self, pod: &Pod) -> Decision {
         self.memory.observe(pod, &self.rules, self.now);
+        self.memory.observe_request(self.openkruise.request.as_ref(), self.now);
         self.headroom.observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
         let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {

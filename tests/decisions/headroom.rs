@@ -245,6 +245,33 @@ fn restarts_after_the_grant_take_it_back() {
     assert_eq!(ledger.take_wakes(), ["a".into(), "b".into()]);
 }
 
+/// The node may take a phase back that it did not write: until that is over, no room is made.
+#[test]
+fn a_pod_that_is_finished_by_us_counts_until_it_stays_so() {
+    let finished = restarted(done("a"), 1).phase("Succeeded").read();
+    let other = done("b").read();
+    let mut ledger = ledger(2, std::slice::from_ref(&other));
+    ledger.observe_finished(&finished, Swapped::default(), 0);
+    ledger.need(&other, Need::Swaps(1));
+    assert!(matches!(ledger.answer(&other, 1), Headroom::Wait(_)));
+    ledger.take_wakes();
+    ledger.pod_gone(&finished);
+    assert_eq!(ledger.take_wakes(), ["b".into()]);
+}
+
+/// A request of an earlier life to OpenKruise's daemon.
+#[test]
+fn what_somebody_was_asked_for_counts_whoever_granted_it() {
+    let pods = reads(&[done("a"), done("b")]);
+    let mut ledger = ledger(3, &pods);
+    ledger.need(&pods[0], Need::Asked(2));
+    assert!(matches!(ledger.answer(&pods[1], 1), Headroom::Wait(_)));
+    ledger.need(&pods[1], Need::Swaps(1));
+    ledger.take_wakes();
+    ledger.need(&pods[0], Need::Nothing);
+    assert_eq!(ledger.take_wakes(), ["b".into()]);
+}
+
 #[test]
 fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     let pod = done("a").read();

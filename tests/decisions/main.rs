@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod builder;
+mod coexist;
 mod event_filter;
 mod evidence;
 mod expect;
@@ -18,6 +19,7 @@ mod node_verdicts;
 mod openkruise;
 mod proofs;
 mod properties;
+mod recreate;
 mod small_pods;
 mod verdicts;
 mod writes;

@@ -16,9 +16,10 @@ use super::objects::{main_container, pod, pod_of, sidecar};
 /// How long a pod on a kubelet must have been quiet, and a moment.
 const QUIET: u64 = swaplet::decide::finish::QUIET.as_secs() + 1;
 
-fn on_a_kubelet(world: &World) {
+async fn on_a_kubelet(world: &World) {
     let options = NodeOptions::new("node-1", Profile::kubelet());
     tokio::spawn(VirtualNode::new(world.server.client_as("node"), Clock::default(), options).run());
+    world.wait(1).await;
 }
 
 /// A main that is done after two seconds, and sidecars that end with 143.
@@ -64,7 +65,7 @@ async fn torn_down(world: &World) {
 async fn a_pod_on_a_kubelet_is_finished_by_one_write() {
     for policy in ["Never", "OnFailure"] {
         let world = World::new();
-        on_a_kubelet(&world);
+        on_a_kubelet(&world).await;
         world.create(&played(policy, &[sidecar("side")])).await;
         let _life = world.start_finishing_controller();
         world.wait(60).await;
@@ -79,7 +80,7 @@ async fn a_pod_on_a_kubelet_is_finished_by_one_write() {
 #[tokio::test(start_paused = true)]
 async fn an_ignored_exit_code_is_ignored_by_the_phase_after_the_other_sidecars() {
     let world = World::new();
-    on_a_kubelet(&world);
+    on_a_kubelet(&world).await;
     world.create(&played("Never", &[sidecar("side"), ignoring("ignored")])).await;
     let _life = world.start_controller_that_may_finish();
     world.wait(60).await;

@@ -17,6 +17,7 @@ use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::openkruise::Coexist;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
 use tokio::task::JoinHandle;
@@ -28,7 +29,7 @@ use super::objects::{DERIVED, EXIT, pod};
 /// How many writes of pods the controllers of the tests make at once.
 pub const CONCURRENCY: usize = 4;
 /// The user agent of every life starts with this.
-const SWAPLET: &str = "swaplet";
+pub const SWAPLET: &str = "swaplet";
 
 /// An API server and the hands of everybody but the controller.
 #[derive(Clone)]
@@ -92,6 +93,11 @@ impl World {
         self.start(SWAPLET, CONCURRENCY, |settings| settings.state_namespace = Some(state_namespace.to_owned()))
     }
 
+    /// Starts a controller under other rules.
+    pub fn start_controller_under(&self, rules: Rules, user_agent: &'static str, concurrency: usize) -> Life {
+        self.start(user_agent, concurrency, |settings| settings.rules = rules)
+    }
+
     /// Starts a controller that swaps, and writes the phase where that does not do.
     pub fn start_controller_that_may_finish(&self) -> Life {
         self.start_controller_with(SWAPLET, CONCURRENCY, Ladder { finish: true, ..Ladder::default() })
@@ -116,11 +122,7 @@ impl World {
         let metrics = Metrics::register(&mut Registry::default());
         let mut settings = Settings {
             namespace: None,
-            rules: Rules {
-                exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
-                ladder: Ladder::default(),
-                node_table: NodeTable::built_in(),
-            },
+            rules: rules(),
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
@@ -167,7 +169,7 @@ impl World {
         self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
     }
 
-    async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
+    pub async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
         self.try_request(method, path, content_type, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
@@ -312,6 +314,16 @@ impl World {
     }
 }
 
+/// A default exit image, and nothing that is allowed or preferred besides.
+fn rules() -> Rules {
+    Rules {
+        exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+        ladder: Ladder::default(),
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Own,
+    }
+}
+
 /// The path of a pod of the namespace `default`.
 pub fn path(name: &str) -> String {
     format!("/api/v1/namespaces/default/pods/{name}")
@@ -319,7 +331,7 @@ pub fn path(name: &str) -> String {
 
 /// Pods, Jobs and nodes are listed and watched, pods are patched, their status too, Events are created, and what is known of nodes is
 /// kept in one ConfigMap; nothing else is ever asked for.
-fn may_be_sent(request: &Recorded) {
+pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
         (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "") | (Verb::Create, "events", "") => {}
         (Verb::Patch, "pods", "") => is_guarded(request),

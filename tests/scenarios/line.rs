@@ -40,6 +40,8 @@ struct Inner {
     under_way: AtomicUsize,
     most_under_way: AtomicUsize,
     sent: Mutex<Vec<Sent>>,
+    /// The start of the paths that lead nowhere.
+    hidden: Mutex<Option<&'static str>>,
 }
 
 /// One request as it left.
@@ -67,12 +69,18 @@ impl Line {
             under_way: AtomicUsize::new(0),
             most_under_way: AtomicUsize::new(0),
             sent: Mutex::default(),
+            hidden: Mutex::default(),
         }))
     }
 
     /// What happens to patches from now on.
     pub fn patches(&self, patches: Patches) {
         *self.0.patches.lock().unwrap() = patches;
+    }
+
+    /// Paths that start so are not found from now on.
+    pub fn hide(&self, start: Option<&'static str>) {
+        *self.0.hidden.lock().unwrap() = start;
     }
 
     /// Nothing passes any more, in either direction.
@@ -105,6 +113,9 @@ impl Line {
         let sent = Sent { at: Instant::now(), method: request.method().clone(), uri: request.uri().to_string() };
         self.0.sent.lock().unwrap().push(sent);
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(self.0.user_agent));
+        if self.0.hidden.lock().unwrap().is_some_and(|start| request.uri().path().starts_with(start)) {
+            *request.uri_mut() = "/apis/hidden.example/v1".parse()?;
+        }
         if !is_patch {
             return self.0.server.clone().call(request).await;
         }

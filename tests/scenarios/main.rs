@@ -18,6 +18,7 @@ mod node;
 mod node_classes;
 mod nodes;
 mod objects;
+mod openkruise;
 mod shapes;
 mod verdicts;
 mod watches;

@@ -25,6 +25,7 @@ use crate::controller::watch::{Event, watch};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::node_table::NodeTable;
+use crate::decide::openkruise::Coexist;
 use crate::image::reference::ImageReference;
 use crate::testbed::apiserver::Verb;
 use crate::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
@@ -116,6 +117,7 @@ async fn controller(client: Client) {
             exit_images: ExitImages::new(Some(exit_image), Vec::new()),
             ladder: Ladder::default(),
             node_table: NodeTable::built_in(),
+            coexist: Coexist::Own,
         },
         concurrency: 16,
         write_deadline: Duration::from_secs(10),

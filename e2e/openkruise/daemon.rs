@@ -1,0 +1,129 @@
+//! What OpenKruise's daemon is asked for, and what happens without it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::audit::written_in;
+use crate::controller::Controller;
+use crate::install::{OpenKruise, SidecarTerminator};
+use crate::pods::{EXITS_0, EXITS_143, main_ok, pod, sidecar, spec};
+use crate::world::{World, eventually};
+
+/// A pod whose sidecar has its program on a volume: whatever image it gets, the same program runs again.
+fn program_on_a_volume(world: &World, policy: &str) -> Value {
+    let mount = json!([{"name": "tools", "mountPath": "/tools"}]);
+    let copy = "cat /bin/busybox > /tools/sh; /bin/busybox chmod 755 /tools/sh";
+    let install = json!({"name": "install", "image": world.images.work, "args": [copy], "volumeMounts": mount});
+    let mut log = sidecar(world, "log", EXITS_0);
+    log["command"] = json!(["/tools/sh", "-c"]);
+    log["volumeMounts"] = mount;
+    let mut spec = spec(policy, vec![main_ok(world), log]);
+    spec["initContainers"] = json!([install]);
+    spec["volumes"] = json!([{"name": "tools", "emptyDir": {}}]);
+    pod(&policy.to_lowercase(), spec)
+}
+
+/// The requests to the daemon that the controller has made: the pod of each.
+fn asked(world: &World) -> Vec<String> {
+    let written = written_in(&world.namespace).into_iter().filter(|write| write.resource == "containerrecreaterequests");
+    written.map(|write| write.body["spec"]["podName"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The reasons of our Events about a pod, in the order of their times, with the seconds since the first.
+async fn story(world: &World, pod: &str) -> Vec<(String, f64)> {
+    let mut events: Vec<_> = world.api::<Event>().list(&ListParams::default()).await.unwrap().items;
+    events.retain(|event| event.reporting_controller.as_deref() == Some("swaplet.io/controller"));
+    events.retain(|event| event.regarding.as_ref().and_then(|pod| pod.name.as_deref()) == Some(pod));
+    events.sort_by_key(|event| event.event_time.as_ref().unwrap().0);
+    let first = events.first().map(|event| event.event_time.as_ref().unwrap().0);
+    let since = |event: &Event| (event.event_time.as_ref().unwrap().0 - first.unwrap()).total(jiff::Unit::Second).unwrap();
+    events.iter().map(|event| (event.reason.clone().unwrap(), since(event))).collect()
+}
+
+async fn tells(world: &World, pod: &str, reasons: &[&str]) -> Vec<f64> {
+    let story = eventually(&format!("{reasons:?} about {pod}"), || async {
+        let story = story(world, pod).await;
+        (story.len() >= reasons.len()).then_some(story)
+    })
+    .await;
+    assert_eq!(story.iter().map(|(reason, _)| reason).collect::<Vec<_>>(), reasons, "{pod}");
+    story.into_iter().map(|(_, at)| at).collect()
+}
+
+#[tokio::test]
+async fn a_command_on_a_volume_is_ended_by_the_daemon() {
+    let world = World::new("volume").await;
+    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
+    let _controller = Controller::start(&world).await;
+    for policy in ["Never", "OnFailure"] {
+        world.create_pod(program_on_a_volume(&world, policy)).await;
+    }
+    for name in ["never", "onfailure"] {
+        world.pod_ends(name, "Succeeded").await;
+        let story = story(&world, name).await;
+        assert!(story.iter().any(|(reason, _)| reason == "RecreateRequested"), "{name}: {story:?}");
+    }
+    let mut asked = asked(&world);
+    asked.sort();
+    assert_eq!(asked, ["never", "onfailure"]);
+    drop(openkruise);
+    world.done().await;
+}
+
+#[tokio::test]
+async fn the_daemon_is_asked_first_where_that_is_preferred() {
+    let world = World::new("prefer-crr").await;
+    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
+    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    // The second knows from the first how the sidecar ends.
+    for name in ["first", "second"] {
+        world.create_pod(pod(name, spec("OnFailure", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
+        world.pod_ends(name, "Succeeded").await;
+    }
+    tells(&world, "first", &["RecreateRequested", "RecreateFailed", "SidecarSwapped", "SidecarEnded"]).await;
+    tells(&world, "second", &["SidecarSwapped", "SidecarEnded"]).await;
+    assert_eq!(asked(&world), ["first"]);
+    drop(openkruise);
+    world.done().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_dead_costs_less_than_a_minute() {
+    let world = World::new("dead-daemon").await;
+    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
+    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    openkruise.stop_daemon();
+    for policy in ["Never", "OnFailure"] {
+        let containers = vec![main_ok(&world), sidecar(&world, "log", EXITS_143)];
+        world.create_pod(pod(&policy.to_lowercase(), spec(policy, containers))).await;
+    }
+    for name in ["never", "onfailure"] {
+        world.pod_ends(name, "Succeeded").await;
+        let times = tells(&world, name, &["RecreateRequested", "RecreateUnanswered", "SidecarSwapped", "SidecarEnded"]).await;
+        assert!(times[2] < Duration::from_secs(60).as_secs_f64(), "{name} was swapped after {} s", times[2]);
+    }
+    drop(openkruise);
+    world.done().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_removed_costs_nothing() {
+    let world = World::new("no-daemon").await;
+    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
+    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    openkruise.stop_daemon();
+    world.create_pod(pod("asked", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
+    eventually("a request", || async { (!asked(&world).is_empty()).then_some(()) }).await;
+    openkruise.remove_daemon();
+    world.pod_ends("asked", "Succeeded").await;
+    tells(&world, "asked", &["RecreateRequested", "SidecarSwapped", "SidecarEnded"]).await;
+    world.create_pod(pod("swapped", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
+    world.pod_ends("swapped", "Succeeded").await;
+    tells(&world, "swapped", &["SidecarSwapped", "SidecarEnded"]).await;
+    assert_eq!(asked(&world), ["asked"]);
+    drop(openkruise);
+    world.done().await;
+}

@@ -1,0 +1,26 @@
+//! swaplet beside the real OpenKruise: its manager and its daemon, built from its Go module.
+//!
+//! Needs what the other cases of the cluster need, and `e2e/cluster`. OpenKruise is one per cluster, and swaplet elsewhere on the
+//! cluster would see it and act otherwise: so these cases run alone, one after the other.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
+
+#[path = "../cases/audit.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
+mod audit;
+mod both;
+#[path = "../cases/controller.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
+mod controller;
+mod daemon;
+#[path = "../cases/images.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
+mod images;
+mod install;
+mod outcomes;
+#[path = "../cases/pods.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
+mod pods;
+#[path = "../cases/world.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
+mod world;

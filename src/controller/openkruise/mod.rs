@@ -1,0 +1,142 @@
+//! What is known of OpenKruise on the cluster: where its daemon runs, what has become of the requests to it, and whether its
+//! SidecarTerminator is on. [`Known`] is state only; [`observe`] looks at the cluster.
+
+mod beside;
+mod followed;
+mod manager;
+pub mod observe;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::index::Rules;
+use crate::decide::exit_images::ExitImages;
+use crate::decide::node_class::NodeClass;
+use crate::decide::openkruise::{Coexist, Daemon, Daemons, OpenKruise, Terminator};
+use crate::decide::past_exits::PastExits;
+use crate::decide::recreate::patience;
+use crate::objects::daemon_pod::DaemonPod;
+use crate::objects::pod::Pod;
+use crate::objects::recreate_request::RecreateRequest;
+
+/// Something new about OpenKruise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Somebody has looked; what was told before is all there is.
+    Seen,
+    /// Whether its SidecarTerminator is on.
+    Terminator(Terminator),
+    /// A pod of its daemon is there, or has changed.
+    Daemon(DaemonPod),
+    /// The pod of its daemon with this name is gone.
+    DaemonGone(Box<str>),
+    /// A request to it is there, or has changed.
+    Request(RecreateRequest),
+    /// The request for the pod with this uid is gone.
+    RequestGone(Box<str>),
+}
+
+/// Which pods are to be looked at again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concerns {
+    /// None.
+    Nobody,
+    /// The pod with this uid.
+    Pod(Box<str>),
+    /// The pods on this node.
+    Node(Box<str>),
+    /// All.
+    Everybody,
+}
+
+/// OpenKruise as far as it is known.
+#[derive(Debug)]
+pub struct Known {
+    seen: bool,
+    coexist: Coexist,
+    terminator: Terminator,
+    daemons: Daemons,
+    /// By the uid of the pod.
+    requests: HashMap<Box<str>, RecreateRequest>,
+    past_exits: PastExits,
+}
+
+/// Whether OpenKruise matters at all.
+fn matters(rules: &Rules) -> bool {
+    rules.coexist != Coexist::Own || rules.ladder.recreate
+}
+
+impl Known {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(rules: &Rules) -> Self {
+        Self {
+            seen: !matters(rules),
+            coexist: rules.coexist,
+            terminator: Terminator::Absent,
+            daemons: Daemons::default(),
+            requests: HashMap::new(),
+            past_exits: PastExits::new(),
+        }
+    }
+
+    /// What decisions about a pod have to know.
+    #[must_use]
+    pub fn around(&self, pod: &Pod) -> OpenKruise<'_> {
+        OpenKruise {
+            seen: self.seen,
+            coexist: self.coexist,
+            terminator: self.terminator,
+            daemon: self.daemons.on(&pod.node),
+            request: self.requests.get(&pod.uid),
+            past_exits: &self.past_exits,
+        }
+    }
+
+    /// A kubelet beside which the daemon is Ready is of another class.
+    #[must_use]
+    pub fn class(&self, pod: &Pod, class: NodeClass) -> NodeClass {
+        if class == NodeClass::Kubelet && self.daemons.on(&pod.node) == Daemon::Ready { NodeClass::Daemon } else { class }
+    }
+
+    /// A pod was seen: how its sidecars ended is remembered. Whether that is news for others.
+    pub fn learn(&mut self, pod: &Pod, exit_images: &ExitImages) -> bool {
+        self.past_exits.learn(pod, self.requests.get(&pod.uid), exit_images)
+    }
+
+    /// A request for these containers of a pod is about to be made.
+    pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Duration) {
+        self.past_exits.try_starts(pod, containers, now + patience(pod));
+    }
+
+    /// The pod is forgotten, or its request was not made.
+    pub fn request_ends(&mut self, uid: &str) {
+        self.past_exits.try_ends(uid);
+    }
+
+    /// Takes in what is new.
+    pub fn hear(&mut self, news: News) -> Concerns {
+        match news {
+            News::Seen => {
+                self.seen = true;
+                Concerns::Everybody
+            }
+            News::Terminator(terminator) if terminator == self.terminator => Concerns::Nobody,
+            News::Terminator(terminator) => {
+                self.terminator = terminator;
+                Concerns::Everybody
+            }
+            News::Daemon(pod) => self.daemons.apply(pod).map_or(Concerns::Nobody, Concerns::Node),
+            News::DaemonGone(name) => self.daemons.remove(&name).map_or(Concerns::Nobody, Concerns::Node),
+            News::Request(request) => {
+                let uid = request.pod_uid.clone();
+                self.requests.insert(uid.clone(), request);
+                Concerns::Pod(uid)
+            }
+            News::RequestGone(uid) => {
+                self.requests.remove(&uid);
+                Concerns::Pod(uid)
+            }
+        }
+    }
+}

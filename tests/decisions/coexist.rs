@@ -1,0 +1,212 @@
+//! Beside OpenKruise: one actor per pod, never both.
+
+use serde_json::json;
+use swaplet::decide::node_class::NodeClass;
+use swaplet::decide::openkruise::{Coexist, Daemon, Daemons, Seen, Signals, Terminator, gate_is_on};
+use swaplet::decide::reason::Reason;
+use swaplet::objects::daemon_pod::DaemonPod;
+use swaplet::objects::env::WHEN_JOB_EXIT;
+use swaplet::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
+
+use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
+use crate::expect::{LISTED, Life};
+
+/// A controller beside OpenKruise, on an ordinary node with its daemon.
+fn beside(coexist: Coexist, terminator: Terminator) -> Life {
+    let mut life = Life::new();
+    life.node = NodeClass::Daemon;
+    life.openkruise.coexist = coexist;
+    life.openkruise.terminator = terminator;
+    life.openkruise.daemon = Daemon::Ready;
+    life
+}
+
+fn done(sidecar: ContainerBuilder) -> PodBuilder {
+    pod("OnFailure").with(main_container("main").ended(0)).with(sidecar)
+}
+
+#[track_caller]
+fn takes(mut life: Life, pod: &PodBuilder) {
+    let decision = life.sees(pod);
+    assert_eq!((decision.reason, decision.swaps().len()), (Reason::SidecarSwapped, 1), "{decision:?}");
+}
+
+#[track_caller]
+fn leaves(mut life: Life, pod: &PodBuilder) {
+    let note = life.tells(pod, Reason::LeftToOpenKruise);
+    assert!(note.contains("OpenKruise"), "{note}");
+}
+
+#[test]
+fn who_takes_a_pod_that_openkruise_would_act_on() {
+    use Coexist::{Auto, Defer, Own};
+    use Terminator::{Absent, Off, On, Unknown};
+    let pod = done(sidecar("log").running());
+    for (coexist, terminator) in [(Auto, Absent), (Auto, Off), (Defer, Absent), (Own, Absent), (Own, Off), (Own, On), (Own, Unknown)] {
+        takes(beside(coexist, terminator), &pod);
+    }
+    for (coexist, terminator) in [(Auto, On), (Defer, Off), (Defer, On), (Defer, Unknown)] {
+        leaves(beside(coexist, terminator), &pod);
+    }
+    for coexist in [Auto, Defer, Own] {
+        let mut life = beside(coexist, Absent);
+        life.openkruise.unseen = true;
+        life.is_silent(&pod, Reason::OpenKruiseUnseen);
+    }
+    let note = beside(Auto, Unknown).tells(&pod, Reason::OpenKruiseUnclear);
+    assert!(note.contains("--coexist=own"), "{note}");
+}
+
+/// `openkruise.md`, table B.3.
+#[test]
+fn what_openkruise_silently_leaves_alone_is_taken() {
+    let plain = sidecar("log").running();
+    let image = sidecar_with_image("log", LISTED).running();
+    let both = sidecar_with_image("log", LISTED).env(WHEN_JOB_EXIT, "true").running();
+    let virtual_node = || {
+        let mut life = beside(Coexist::Auto, Terminator::On);
+        (life.node, life.openkruise.daemon, life.facts.labelled_virtual) = (NodeClass::VirtualUpdates, Daemon::None, true);
+        life
+    };
+    let ordinary = || beside(Coexist::Auto, Terminator::On);
+    leaves(virtual_node(), &done(image.clone()));
+    leaves(virtual_node(), &done(both.clone()));
+    takes(virtual_node(), &done(plain.clone()));
+    leaves(ordinary(), &done(plain));
+    leaves(ordinary(), &done(both));
+    takes(ordinary(), &done(image));
+}
+
+#[test]
+fn without_the_daemon_its_request_ends_nothing() {
+    let pod = done(sidecar("log").running());
+    let mut life = beside(Coexist::Auto, Terminator::On);
+    life.openkruise.daemon = Daemon::NotReady;
+    leaves(life, &pod);
+    let mut life = beside(Coexist::Auto, Terminator::On);
+    (life.openkruise.daemon, life.node) = (Daemon::None, NodeClass::Kubelet);
+    takes(life, &pod);
+}
+
+#[test]
+fn a_pod_that_stays_pending_is_taken() {
+    let pod = done(sidecar("log").waiting("ImagePullBackOff", "")).phase("Pending");
+    let mut life = beside(Coexist::Auto, Terminator::On);
+    let decision = life.is_silent(&pod, Reason::LeftToOpenKruise);
+    assert_eq!(decision.again.map(|at| at.as_secs()), Some(60));
+    life.later(60);
+    takes(life, &pod);
+}
+
+#[test]
+fn a_pod_that_was_begun_is_finished() {
+    let pod = done(sidecar("log").running());
+    let mut life = beside(Coexist::Auto, Terminator::Off);
+    let swapped = life.swaps(&pod);
+    life.openkruise.terminator = Terminator::On;
+    life.is_silent(&swapped, Reason::SwapPending);
+}
+
+#[test]
+fn sidecars_that_openkruise_does_not_end_are_told() {
+    let pod = done(sidecar("log").running()).with(sidecar_with_image("proxy", LISTED).running());
+    let note = beside(Coexist::Auto, Terminator::On).tells(&pod, Reason::OpenKruiseIncomplete);
+    assert!(note.contains("not on proxy") && note.contains(WHEN_JOB_EXIT) && note.contains("--coexist=own"), "{note}");
+}
+
+fn request(status: serde_json::Value) -> RecreateRequest {
+    let request = json!({
+        "metadata": {"name": "sidecar-termination-uid-1"}, "spec": {"containers": [{"name": "log"}]}, "status": status,
+    });
+    serde_json::from_value::<RecreateRequestWire>(request).unwrap().read().unwrap()
+}
+
+#[test]
+fn a_request_of_openkruise_that_has_failed_is_told() {
+    let pod = done(sidecar("log").running());
+    for (message, words) in [("", "started it again"), ("daemon has not responded for a long time", "has not responded")] {
+        let mut life = beside(Coexist::Auto, Terminator::On);
+        leaves_once(&mut life, &pod);
+        life.openkruise.request = Some(request(json!({"phase": "Recreating"})));
+        life.is_silent(&pod, Reason::LeftToOpenKruise);
+        life.openkruise.request = Some(request(json!({"phase": "Completed", "message": message})));
+        let note = life.tells(&pod, Reason::OpenKruiseIncomplete);
+        assert!(note.contains(words), "{note}");
+        life.is_silent(&done(sidecar("log").ended(0)).phase("Succeeded"), Reason::PodFinished);
+    }
+}
+
+fn leaves_once(life: &mut Life, pod: &PodBuilder) {
+    life.tells(pod, Reason::LeftToOpenKruise);
+}
+
+#[test]
+fn the_feature_gate_as_openkruise_reads_it() {
+    let on = |line: &[&str]| gate_is_on(&line.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    for line in [
+        &["/manager", "--feature-gates=SidecarTerminator=true"][..],
+        &["--feature-gates", "ImagePullJobGate=true,SidecarTerminator=True"],
+        &["-feature-gates=SidecarTerminator=t"],
+        &["--feature-gates=AllAlpha=true,AllBeta=true,EnableExternalCerts=false"],
+        &["--feature-gates=SidecarTerminator=false", "--feature-gates=SidecarTerminator=true"],
+        &["--feature-gates=SidecarTerminator=true,AllBeta=false,KruiseDaemon=true"],
+    ] {
+        assert!(on(line), "{line:?}");
+    }
+    for line in [
+        &[][..],
+        &["/manager", "--enable-leader-election"],
+        &["--feature-gates=SidecarTerminator=false"],
+        &["--feature-gates=SidecarTerminator=yes"],
+        &["--feature-gates=AllAlpha=true,SidecarTerminator=false"],
+        &["--feature-gates=SidecarTerminator=true,KruiseDaemon=false"],
+        &["--feature-gates=SidecarTerminator=true,AllBeta=false"],
+        &["--other=SidecarTerminator=true", "feature-gates=SidecarTerminator=true"],
+    ] {
+        assert!(!on(line), "{line:?}");
+    }
+}
+
+#[test]
+fn what_the_signals_say() {
+    use Seen::{Found, Hidden, Missing};
+    let on = || Found(vec!["--feature-gates=SidecarTerminator=true".to_owned()]);
+    let off = || Found(vec!["/manager".to_owned()]);
+    let table = [
+        (Missing, Missing, Missing, Terminator::Absent),
+        // A Deployment and a Lease that nobody renews are what is left of it.
+        (on(), Missing, Found(false), Terminator::Absent),
+        (on(), Found(()), Found(true), Terminator::On),
+        (on(), Missing, Found(true), Terminator::On),
+        (off(), Found(()), Missing, Terminator::Off),
+        (Missing, Found(()), Found(true), Terminator::Unknown),
+        (Hidden, Found(()), Hidden, Terminator::Unknown),
+        (Hidden, Hidden, Hidden, Terminator::Unknown),
+        (off(), Hidden, Hidden, Terminator::Off),
+        (on(), Hidden, Hidden, Terminator::On),
+    ];
+    for (command_lines, webhooks, lease, expected) in table {
+        let signals = Signals { command_lines, webhooks, lease };
+        assert_eq!(signals.terminator(), expected, "{signals:?}");
+    }
+}
+
+#[test]
+fn a_node_has_the_daemon_while_a_ready_pod_of_it_is_there() {
+    let pod = |name: &str, node: &str, ready| DaemonPod { name: name.into(), node: node.into(), ready };
+    let mut daemons = Daemons::default();
+    assert_eq!(daemons.on("n"), Daemon::None);
+    assert_eq!(daemons.apply(pod("a", "", false)), None);
+    assert_eq!((daemons.on(""), daemons.on("n")), (Daemon::None, Daemon::None));
+    assert_eq!(daemons.apply(pod("a", "n", false)).as_deref(), Some("n"));
+    assert_eq!(daemons.on("n"), Daemon::NotReady);
+    assert_eq!(daemons.apply(pod("a", "n", true)).as_deref(), Some("n"));
+    assert_eq!(daemons.apply(pod("a", "n", true)), None);
+    // While it is replaced there are two.
+    assert_eq!(daemons.apply(pod("b", "n", false)), None);
+    assert_eq!((daemons.on("n"), daemons.on("other")), (Daemon::Ready, Daemon::None));
+    assert_eq!(daemons.remove("a").as_deref(), Some("n"));
+    assert_eq!(daemons.on("n"), Daemon::NotReady);
+    assert_eq!(daemons.remove("b").as_deref(), Some("n"));
+    assert_eq!((daemons.on("n"), daemons.remove("b")), (Daemon::None, None));
+}
