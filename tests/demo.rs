@@ -61,14 +61,26 @@ fn a_users_own_job_completes() {
     assert!(text.contains("mine") && text.contains("Complete"), "{text}");
 }
 
-/// On a node that ignores image changes nothing ends, and that is no success.
+/// Its main runs for ever.
 #[test]
 fn a_job_that_does_not_end_is_no_success() {
     let folder = tempfile::tempdir().unwrap();
-    let file = manifest(folder.path(), JOB);
-    let output = demo().args(["--profile", "inert", "--timeout", "6", "-f"]).arg(file).output().unwrap();
+    let file = manifest(folder.path(), &JOB.replace("run=500ms", "run=forever"));
+    let output = demo().args(["--timeout", "6", "-f"]).arg(file).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("giving up"), "{}", text(&output));
+}
+
+/// Nobody knows what these nodes do with a swap, and a pod under Never does not find out.
+#[test]
+fn a_job_completes_on_virtual_nodes_that_would_lose_it() {
+    for profile in ["inert", "rejects"] {
+        let folder = tempfile::tempdir().unwrap();
+        let output = demo().args(["--profile", profile, "-f"]).arg(manifest(folder.path(), JOB)).output().unwrap();
+        let text = text(&output);
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains("PhaseWritten") && !text.contains("SidecarSwapped"), "{text}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The mock node at the embedded API server, in virtual time: a Job becomes a pod, the pod runs, its sidecar is swapped, the Job is done.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
@@ -22,8 +23,9 @@ use swaplet::decide::ladder::Ladder;
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::image::ImageReference;
+use swaplet::testbed::apiserver::{Recorded, Verb};
 use swaplet::testbed::virtual_node::{
-    Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
+    Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
 };
 use swaplet::testbed::{ApiServer, Clock, job_controller, scheduler};
 
@@ -285,17 +287,14 @@ async fn a_kubelet_that_dies_during_a_swap_fails_a_never_pod() {
     assert_eq!((seen.phase.as_str(), seen.container("side").unwrap().exit_code), ("Failed", Some(143)));
 }
 
-/// The real controller on the mock node: the whole of it in one process and in virtual time.
-#[tokio::test(start_paused = true)]
-async fn the_controller_ends_the_job() {
-    // What the second one does is not known, so only a pod that it cannot fail finds out.
-    for (profile, restart_policy) in [(Profile::kubelet(), "Never"), (Profile::updates(), "OnFailure")] {
-        let cluster = node(profile);
+impl Cluster {
+    /// Starts the real controller.
+    fn start_controller(&self) {
         let settings = Settings {
             namespace: None,
             rules: Rules {
                 exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
-                ladder: Ladder::default(),
+                ladder: Ladder { finish: true, ..Ladder::default() },
                 node_table: NodeTable::built_in(),
                 coexist: Coexist::Own,
             },
@@ -305,21 +304,63 @@ async fn the_controller_ends_the_job() {
             push: None,
             state_namespace: None,
         };
+        let client = self.server.client_as("swaplet");
         let metrics = Metrics::register(&mut Registry::default());
-        tokio::spawn(controller::run::run(
-            cluster.server.client_as("swaplet"),
-            settings,
-            metrics,
-            Health::default(),
-            std::future::pending(),
-        ));
-        let template = json!({"spec": {"restartPolicy": restart_policy, "tolerations": [{"operator": "Exists"}], "containers": [
+        tokio::spawn(controller::run::run(client, settings, metrics, Health::default(), std::future::pending()));
+    }
+
+    /// A Job of so many pods with a marked sidecar, called after its policy.
+    async fn create_marked_job(&self, policy: &str, pods: i32) {
+        let mark = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
+        let template = json!({"spec": {"restartPolicy": policy, "tolerations": [{"operator": "Exists"}], "containers": [
             {"name": "main", "image": "work:1", "args": ["run=2s"]},
-            {"name": "side", "image": "work:1", "args": ["term=143"], "env": [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]}]}});
-        let job: Job = serde_json::from_value(json!({"metadata": {"name": "job"}, "spec": {"template": template}})).unwrap();
-        Api::default_namespaced(cluster.client.clone()).create(&PostParams::default(), &job).await.unwrap();
-        cluster.pod_when("succeeds", |seen| seen.phase == "Succeeded").await;
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(cluster.job_condition().as_deref(), Some("Complete"), "{profile:?}");
+            {"name": "side", "image": "work:1", "args": ["term=143"], "env": mark}]}});
+        let spec = json!({"parallelism": pods, "completions": pods, "template": template});
+        let job: Job = serde_json::from_value(json!({"metadata": {"name": policy.to_lowercase()}, "spec": spec})).unwrap();
+        Api::default_namespaced(self.client.clone()).create(&PostParams::default(), &job).await.unwrap();
+    }
+
+    /// How many pods of a Job have succeeded, and how many have failed.
+    fn counts(&self, job: &str) -> (i64, i64) {
+        let job = self.server.peek("jobs.batch", "default", job).unwrap();
+        let count = |field: &str| job["status"][field].as_i64().unwrap_or_default();
+        (count("succeeded"), count("failed"))
+    }
+
+    /// How many pods had their images changed by the controller, each by one patch.
+    fn swaps(&self) -> usize {
+        let ours = |write: &Recorded| write.verb == Verb::Patch && write.resource == "pods" && write.user_agent.starts_with("swaplet");
+        let swapped: Vec<_> = self.server.recorded().into_iter().filter(|write| ours(write) && write.body.is_array()).collect();
+        let pods: BTreeSet<_> = swapped.iter().map(|write| &write.name).collect();
+        assert_eq!(pods.len(), swapped.len(), "one swap per pod");
+        pods.len()
+    }
+}
+
+/// Every provider that can be played, and a kubelet: whatever little a status tells, no pod whose main exited with 0 fails, a provider that
+/// can use swaps gets them, and one that cannot gets one.
+#[tokio::test(start_paused = true)]
+async fn the_controller_ends_jobs_on_every_node() {
+    let mut profiles = vec![(Profile::kubelet(), 5)];
+    for (on_update, swaps) in [(OnUpdate::Replaces, 3), (OnUpdate::Nothing, 1), (OnUpdate::Fails, 1)] {
+        for status in [StatusMode::Notify, StatusMode::Poll] {
+            // Where nothing is replaced, these change nothing.
+            let gaps: &[Gap] = if swaps == 3 { &[Gap::Hidden, Gap::Reported, Gap::Judged] } else { &[Gap::Hidden] };
+            for &gap in gaps {
+                for tells in [false, true] {
+                    let options = ProviderOptions { on_update, status, gap, ..ProviderOptions::default() };
+                    let told = ProviderOptions { new_container_ids: tells, counts_restarts: tells, reports_image_id: tells, ..options };
+                    profiles.push((Profile::Virtual(told), swaps));
+                }
+            }
+        }
+    }
+    for (profile, swaps) in profiles {
+        let cluster = node(profile);
+        cluster.start_controller();
+        cluster.create_marked_job("Never", 2).await;
+        cluster.create_marked_job("OnFailure", 3).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        assert_eq!((cluster.counts("never"), cluster.counts("onfailure"), cluster.swaps()), ((2, 0), (3, 0), swaps), "{profile:?}");
     }
 }

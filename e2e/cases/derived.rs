@@ -39,6 +39,9 @@ async fn start(world: &World, repository: &str) -> Controller {
     Controller::start_with(world, &["--derived-repository", repository]).await
 }
 
+/// Nothing is left but swaps.
+const SWAPS_ONLY: [&str; 2] = ["--finish", "never"];
+
 fn image_of(pod: &Pod, name: &str) -> String {
     pod.spec.as_ref().unwrap().containers.iter().find(|container| container.name == name).unwrap().image.clone().unwrap()
 }
@@ -84,7 +87,7 @@ async fn an_unknown_command_is_reported_and_then_ended_by_a_derived_image() {
 #[tokio::test]
 async fn an_unknown_command_is_only_reported_without_a_repository() {
     let world = World::new("needs-image").await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_with(&world, &SWAPS_ONLY).await;
     let own = own_sidecar(&world).await;
     world.create_pod(pod("needs", spec("OnFailure", vec![main_ok(&world), own.clone()]))).await;
     assert_eq!(world.events(1).await, [("needs".to_owned(), "NeedsImage".to_owned())]);
@@ -98,7 +101,8 @@ async fn an_unknown_command_is_only_reported_without_a_repository() {
 #[tokio::test]
 async fn a_command_on_a_volume_is_refused_and_the_pod_is_left_alone() {
     let world = World::new("on-volume").await;
-    let _controller = start(&world, &repository(&world, "volume")).await;
+    let repository = repository(&world, "volume");
+    let _controller = Controller::start_with(&world, &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat()).await;
     let mounts = json!([{"name": "work", "mountPath": "/work"}]);
     let mut copies = container(&world, "copies", "/bin/busybox cp /bin/busybox /work/sleep");
     let mut tool = sidecar(&world, "tool", "600");

@@ -1,12 +1,19 @@
 //! Virtual nodes that ignore updates or fail on them, on the real virtual-kubelet library: no pod whose work is done ends Failed, one
 //! update at most reaches a provider that nobody knew, and none once it has answered.
 
-use crate::audit::swapped_in;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::audit::{swapped_in, written_in};
 use crate::controller::Controller;
 use crate::pods::pod;
 use crate::virtual_kubelet::VirtualNode;
 use crate::virtual_nodes::placed;
 use crate::world::World;
+
+/// How long a case watches that nothing more is written.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// A provider that cannot use updates, and what it is taken for.
 struct Case {
@@ -128,4 +135,34 @@ async fn a_node_that_says_it_is_a_kubelet_and_rejects() {
     Case { name: "vk-lies-kubelet", options: REJECTS, says: Some("Kubelet"), swaps: 1..=3, class: "VirtualRejects", proved: "Rejects" }
         .run()
         .await;
+}
+
+// Where phases must not be written, the pods stay as they are, and their users are told, once.
+
+async fn without_finish(case: &str, options: &[&str], told: &str) {
+    let world = World::new(case).await;
+    let node = VirtualNode::start(&world, options).await;
+    let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
+    for policy in ["Never", "OnFailure"] {
+        world.create_pod(pod(&policy.to_lowercase(), placed(&world, &node, policy, "term=143"))).await;
+    }
+    world.events(3).await;
+    let written = written_in(&world.namespace).len();
+    sleep(SILENCE).await;
+    assert_eq!(written_in(&world.namespace).len(), written);
+    assert_eq!(world.events_of("never").await, ["NoRung"]);
+    assert_eq!(world.events_of("onfailure").await, ["SidecarSwapped", told]);
+    assert_eq!(swapped_in(&world.namespace), ["onfailure"]);
+    assert_eq!(node.calls("UpdatePod", "never"), 0);
+    node.done(world).await;
+}
+
+#[tokio::test]
+async fn a_node_that_rejects_where_phases_must_not_be_written() {
+    without_finish("vk-rejects-no", REJECTS_POLLED, "SwapRejected").await;
+}
+
+#[tokio::test]
+async fn a_node_that_ignores_where_phases_must_not_be_written() {
+    without_finish("vk-inert-no", INERT, "SwapWithoutEffect").await;
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::audit::{Written, written_by};
 use crate::controller::Controller;
 use crate::install::{OpenKruise, SidecarTerminator};
-use crate::pods::{EXITS_0, MARK, main_ok, pod, sidecar, spec};
+use crate::pods::{EXITS_0, MARK, container, main_ok, pod, sidecar, spec};
+use crate::virtual_kubelet::VirtualNode;
 use crate::world::World;
 
 const OPENKRUISE: &str = "system:serviceaccount:kruise-system:kruise-manager";
@@ -44,32 +45,58 @@ async fn actors(world: &World) -> BTreeMap<String, Vec<&'static str>> {
     pods.collect()
 }
 
+async fn each_has_its_actor(world: &World, expected: BTreeMap<String, Vec<&'static str>>) {
+    for pod in expected.keys() {
+        world.pod_ends(pod, "Succeeded").await;
+    }
+    assert_eq!(actors(world).await, expected);
+}
+
 #[tokio::test]
-async fn each_pod_has_one_actor() {
+async fn each_pod_on_an_ordinary_node_has_one_actor() {
     let world = World::new("both").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::On).await;
     let _controller = Controller::start(&world).await;
     let log = || sidecar(&world, "log", EXITS_0);
+    let cases = [
+        ("plain", log(), "openkruise"),
+        ("both", with_image(&world, log()), "openkruise"),
+        // On ordinary nodes OpenKruise silently does nothing for it.
+        ("image", without_plain_mark(with_image(&world, log())), "swaplet"),
+    ];
+    let mut expected = BTreeMap::new();
     for policy in ["Never", "OnFailure"] {
-        let cases = [
-            ("plain", log()),
-            ("both", with_image(&world, log())),
-            // On ordinary nodes OpenKruise silently does nothing for it.
-            ("image", without_plain_mark(with_image(&world, log()))),
-        ];
-        for (name, sidecar) in cases {
-            world.create_pod(pod(&format!("{name}-{}", policy.to_lowercase()), spec(policy, vec![main_ok(&world), sidecar]))).await;
+        for (name, sidecar, actor) in &cases {
+            let name = format!("{name}-{}", policy.to_lowercase());
+            world.create_pod(pod(&name, spec(policy, vec![main_ok(&world), sidecar.clone()]))).await;
+            expected.insert(name, vec![*actor]);
         }
     }
-    let expected: BTreeMap<_, _> = ["plain", "both", "image"]
-        .iter()
-        .flat_map(|name| ["never", "onfailure"].map(|policy| format!("{name}-{policy}")))
-        .map(|pod| (pod.clone(), vec![if pod.starts_with("image") { "swaplet" } else { "openkruise" }]))
-        .collect();
-    for pod in expected.keys() {
-        world.pod_ends(pod, "Succeeded").await;
-    }
-    assert_eq!(actors(&world).await, expected);
+    each_has_its_actor(&world, expected).await;
     drop(openkruise);
     world.done().await;
+}
+
+#[tokio::test]
+async fn each_pod_on_a_virtual_node_has_one_actor() {
+    let world = World::new("both-virtual").await;
+    let node = VirtualNode::start(&world, &[]).await;
+    let openkruise = OpenKruise::install(&world, SidecarTerminator::On).await;
+    let _controller = Controller::start(&world).await;
+    let log = || sidecar(&world, "log", "term=0");
+    let cases = [
+        // On virtual nodes OpenKruise silently does nothing for it.
+        ("plain", log(), "swaplet"),
+        ("both", with_image(&world, log()), "openkruise"),
+        ("image", without_plain_mark(with_image(&world, log())), "openkruise"),
+    ];
+    let mut expected = BTreeMap::new();
+    for (name, sidecar, actor) in cases {
+        let spec = node.place(spec("OnFailure", vec![container(&world, "main", "run=2s"), sidecar]));
+        world.create_pod(pod(name, spec)).await;
+        expected.insert(name.to_owned(), vec![actor]);
+    }
+    each_has_its_actor(&world, expected).await;
+    drop(openkruise);
+    node.done(world).await;
 }

@@ -46,6 +46,11 @@ impl OpenKruise {
         kubectl(&["create", "rolebinding", "swaplet-requests", "-n", namespace, "--clusterrole=swaplet-requests", &account]);
         kubectl(&["create", "rolebinding", namespace, "-n", "kruise-system", "--role=swaplet-openkruise", &account]);
         kubectl(&["create", "clusterrolebinding", namespace, "--clusterrole=swaplet-openkruise", &account]);
+        kubectl(&["create", "clusterrolebinding", &self.nodes(), "--clusterrole=swaplet-nodes", &account]);
+    }
+
+    fn nodes(&self) -> String {
+        format!("{}-nodes", self.namespace)
     }
 
     /// The daemon is dead, and its pod is still Ready.
@@ -62,7 +67,8 @@ impl OpenKruise {
 impl Drop for OpenKruise {
     fn drop(&mut self) {
         let _ = Command::new(CLUSTER).args(["openkruise", "down"]).status();
-        let _ = Command::new("kubectl").args(["delete", "clusterrolebinding", &self.namespace]).status();
+        let _ =
+            Command::new("kubectl").args(["delete", "clusterrolebinding", &self.namespace, &self.nodes()]).stdout(Stdio::null()).status();
     }
 }
 

@@ -21,6 +21,9 @@ mod outcomes;
 #[path = "../cases/pods.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod pods;
+#[path = "../cases/virtual_kubelet.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
+mod virtual_kubelet;
 #[path = "../cases/world.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod world;

@@ -130,7 +130,9 @@ fn waits_for_exit_image(container: &Container, before: Option<&Footprint>, shown
     let Some(before) = before else { return shown == Some(true) };
     let now = Footprint::of(container);
     let names_old = !before.image.is_empty() && message.contains(&*before.image);
-    !names_old && (before.waiting != now.waiting || (shown != Some(false) && before.shows_new_container(&now)))
+    // What could not be started before is told in other words until the node reacts.
+    let is_old = names_old || (shown == Some(false) && is_start_trouble(&before.waiting) && is_start_trouble(&now.waiting));
+    !is_old && (before.waiting != now.waiting || (shown != Some(false) && before.shows_new_container(&now)))
 }
 
 /// Whether the node keeps failing to run the image of the spec, and would not with another one. containerd creates a container whose program
@@ -149,6 +151,10 @@ pub fn is_stuck(container: &Container) -> bool {
 /// 127 is what a shell's `exec` gives for a program that is not there, 128 what a runtime gives.
 fn is_start_error(end: &Terminated) -> bool {
     matches!(end.exit_code, Some(127 | 128)) || matches!(&*end.reason, "StartError" | "ContainerCannotRun")
+}
+
+fn is_start_trouble(waiting: &str) -> bool {
+    ["CrashLoopBackOff", "RunContainerError", "CreateContainerError"].iter().any(|reason| waiting.starts_with(reason))
 }
 
 /// The waiting reasons are those of the kubelet (`pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`);

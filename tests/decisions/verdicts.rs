@@ -277,6 +277,22 @@ fn a_pod_that_is_stuck_on_a_wrong_exit_image_is_swapped_once_to_the_right_one() 
     }
 }
 
+/// The node goes on about the wrong one until it reacts; what it says then is about the right one.
+#[test]
+fn the_trouble_of_the_wrong_exit_image_is_not_taken_for_one_of_the_right_one() {
+    let mut life = ready_to_derive();
+    let wrong = |pod: &PodBuilder, reason: &str, nth| {
+        pod.clone().but("side", |side| side.waiting(reason, "exec: no such file").restarted_as(EXIT, nth).last_ended(128))
+    };
+    let repaired = life.swaps(&wrong(&stuck("OnFailure", |side| side), "RunContainerError", 1));
+    life.is_silent(&wrong(&repaired, "CrashLoopBackOff", 1), Reason::SwapPending);
+    life.is_silent(&wrong(&repaired, "RunContainerError", 2), Reason::SwapPending);
+    life.tells(
+        &repaired.but("side", |side| side.waiting("RunContainerError", "exec").restarted_as(DERIVED, 3)),
+        Reason::ExitImageNotStarted,
+    );
+}
+
 #[test]
 fn a_stuck_pod_waits_for_the_right_image() {
     let mut life = Life::under(deriving());

@@ -24,8 +24,9 @@ Examples:
   # See three Jobs end whose sidecars would run for ever
   swaplet demo
 
-  # The same on a node that ignores image changes: the Jobs do not end, and the Events say why
+  # The same on virtual nodes that ignore image changes, or fail on them: one pod finds out, and all end all the same
   swaplet demo --profile inert
+  swaplet demo --profile rejects
 
   # Your own Jobs or pods; the words run=, exit=, term= in a container's args tell how it behaves (swaplet mock-node --help)
   swaplet demo -f job.yaml
