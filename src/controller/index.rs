@@ -3,12 +3,14 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod entry;
 mod jobs;
 mod requests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use self::entry::Entry;
 use super::budgets::Budgets;
 use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
@@ -16,29 +18,18 @@ use super::openkruise::Known;
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
 use crate::decide::circumstances::Circumstances;
-use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::decision::{Action, Decision, Report};
 use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
-use crate::decide::headroom::{Ledger, Need, Swapped};
+use crate::decide::headroom::{Ledger, Need};
 use crate::decide::ladder::Ladder;
-use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
-use crate::decide::node_verdicts::Proved;
 use crate::decide::openkruise::Coexist;
 use crate::decide::proof;
 use crate::decide::reason::Reason;
 use crate::decide::swap::patience;
 use crate::decide::terminate::decide;
 use crate::objects::pod::{Pod, RestartPolicy};
-
-/// The wait after the first failed write; it doubles with each further one.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after failed writes.
-const LAST_RETRY: Duration = Duration::from_secs(60);
-/// The first wait after a denial: an administrator has to change something.
-const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// The longest wait after denials.
-const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
 /// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
 const PROBE_MARGIN: Duration = Duration::from_secs(30);
@@ -78,26 +69,6 @@ pub enum Effect {
     Derive(Paths),
     /// A pod has proved how its node treats swaps.
     Learned(Learned),
-}
-
-struct Entry {
-    pod: Pod,
-    memory: Memory,
-    last: Option<Reason>,
-    /// What to tell if a write turns out to have been applied whose answer was lost.
-    unconfirmed: Option<Report>,
-    /// The restarts of swaps, as the watch has shown them.
-    swapped: Swapped,
-    /// The watch has shown another state, which has not been looked at.
-    fresh: bool,
-    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
-    unseen: Option<Duration>,
-    due: Option<Duration>,
-    /// Whether it wants an exit image that is not there.
-    wants: bool,
-    list: u64,
-    /// What it has proved about its node: once, for an old proof is no news.
-    proved: Option<Proved>,
 }
 
 /// The rules of the installation.
@@ -319,8 +290,7 @@ impl Index {
         let Rules { exit_images, ladder, .. } = &self.rules;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
-        let shown = entry.shown(exit_images);
-        self.headroom.observe(&entry.pod, entry.swapped, entry.list);
+        let shown = entry.count(&mut self.headroom, exit_images);
         let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
@@ -331,6 +301,9 @@ impl Index {
         let decision = decide(&entry.pod, &entry.memory, &around);
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
+        if is_over(decision.reason) && entry.pod.phase.is_terminal() {
+            self.headroom.pod_gone(&entry.pod);
+        }
         let mut effects = entry.effects(&decision, &mut self.headroom, now);
         entry.wants = !decision.wants.is_empty();
         for paths in &decision.wants {
@@ -410,109 +383,4 @@ const fn is_over(reason: Reason) -> bool {
 
 fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
     report.map(|report| Effect::Notice(Notice { target, report }))
-}
-
-impl Entry {
-    fn new(pod: Pod, list: u64) -> Self {
-        let (memory, swapped) = (Memory::default(), Swapped::default());
-        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, wants: false, list, proved: None }
-    }
-
-    fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
-            effects.push(Effect::Decided(decision.reason));
-        }
-        self.last = Some(decision.reason);
-        for report in &decision.reports {
-            effects.extend(self.tell(report, headroom));
-        }
-        let memory = &self.memory;
-        let first_write = memory.first_write();
-        let confirmed = self.unconfirmed.take_if(|report| match report.reason {
-            Reason::RecreateRequested => memory.request_seen_at.is_some(),
-            _ => first_write.is_some(),
-        });
-        effects.extend(notice(Target::of(&self.pod), confirmed));
-        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
-        {
-            effects.push(Effect::Ended(now.saturating_sub(at)));
-        }
-        effects
-    }
-
-    /// Remembers what became of a write.
-    fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
-        if let Action::Recreate(_) = write.action {
-            return self.settle_request(write, outcome, now);
-        }
-        self.note_unseen(&write, outcome, now);
-        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
-            self.memory.finish.iter_mut().for_each(|record| record.not_written());
-        }
-        match outcome {
-            Outcome::Applied(stored) => self.applied(write, stored, now),
-            Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
-            Outcome::Gone => Vec::new(),
-            Outcome::Failed { retry_after, .. } => {
-                self.unconfirmed = write.report;
-                self.back_off(now, FIRST_RETRY, LAST_RETRY, *retry_after)
-            }
-            Outcome::Denied(words) => {
-                let mut effects = self.back_off(now, DENIED_RETRY, LAST_DENIED_RETRY, None);
-                if self.memory.first_time(Reason::WriteDenied) {
-                    let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
-                    effects.extend(notice(write.target, Some(Report { reason: Reason::WriteDenied, note })));
-                }
-                effects
-            }
-        }
-    }
-
-    fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {
-        self.memory.failures = 0;
-        self.memory.not_before = None;
-        self.unconfirmed = None;
-        // The event of our own write may come later; until then this is what we know to be stored.
-        match &write.action {
-            Action::Swap(swaps) => self.swapped(swaps, stored, now),
-            Action::Finish(finish) => {
-                self.pod.phase = finish.phase;
-                self.memory.finish.iter_mut().for_each(|record| record.written(now));
-            }
-            Action::Recreate(_) => {}
-        }
-        let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
-        let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
-        waited.into_iter().chain(notice(write.target, write.report)).collect()
-    }
-
-    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
-        for (swap, image) in swaps.iter().zip(stored) {
-            if let Some(container) = self.pod.containers.get_mut(swap.index) {
-                self.memory.swapped(container, image, now);
-                container.image.clone_from(image);
-            }
-        }
-    }
-
-    fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
-        let wait = first.saturating_mul(1 << self.memory.failures.min(16)).min(last);
-        self.memory.failures += 1;
-        self.memory.not_before = Some(now + wait.max(at_least.unwrap_or_default()));
-        Vec::new()
-    }
-}
-
-/// What was tried, in words that follow "forbids to".
-fn attempt(action: &Action) -> String {
-    match action {
-        Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
-        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
-        Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
-    }
-}
-
-fn names(swaps: &[Swap]) -> String {
-    swaps.iter().map(|swap| &*swap.container).collect::<Vec<_>>().join(", ")
 }

@@ -55,6 +55,8 @@ pub enum Need {
     Swaps(u32),
     /// What was granted may be on its way: a write has begun, or nobody knows what became of it.
     Held,
+    /// So many restarts may be on their way, whoever granted them: somebody was asked for them, and has not answered.
+    Asked(u32),
 }
 
 /// The restarts of all pods that are counted, by Job.
@@ -80,10 +82,18 @@ impl Ledger {
     /// Takes notice of a pod as it is now, and of the swaps in it ([`Swapped::of`]); `list` is the number of the list in which, or
     /// after which, it was seen.
     pub fn observe(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
+        if pod.phase.is_terminal() { self.pod_gone(pod) } else { self.count(pod, swapped, list) }
+    }
+
+    /// As [`observe`](Self::observe), for a pod whose phase was written by us: a node may still take it back, and then its restarts
+    /// count again. So they count until it is said that the pod is gone.
+    pub fn observe_finished(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
+        // It ends, as one whose sidecars are swapped.
+        self.count(pod, Swapped { containers: swapped.containers.max(1), ..swapped }, list);
+    }
+
+    fn count(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
         let Some(job) = counted_by(pod) else { return };
-        if pod.phase.is_terminal() {
-            return self.change(job, |account, _| account.forget(&pod.uid));
-        }
         let Swapped { containers, coming } = swapped;
         let mains_run = roles::mains_state(pod) != Mains::Done;
         let seen = Seen { restarts: clamp(pod.restarts()), swapped: containers.into(), coming: coming.into(), mains_run };
@@ -98,7 +108,7 @@ impl Ledger {
         }
     }
 
-    /// A pod is gone, whatever became of it.
+    /// A pod is gone, or has ended for good.
     pub fn pod_gone(&mut self, pod: &Pod) {
         if let Some(job) = counted_by(pod) {
             self.change(job, |account, _| account.forget(&pod.uid));

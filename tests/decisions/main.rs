@@ -13,6 +13,7 @@ mod expect;
 mod finish;
 mod headroom;
 mod headroom_model;
+mod headroom_words;
 mod node_classes;
 mod node_facts;
 mod node_verdicts;

@@ -7,7 +7,7 @@ use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use swaplet::testbed::{job_controller, scheduler};
 
 use super::harness::{Life, World};
-use super::objects::{EXIT, main_container, pod_of, sidecar};
+use super::objects::{EXIT, main_container, pod, pod_of, sidecar};
 
 const JOB: &str = "/apis/batch/v1/namespaces/default/jobs/job";
 
@@ -84,6 +84,13 @@ impl World {
         let patch = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
         let path = super::harness::path(name);
         self.try_request(Method::PATCH, &path, "application/strategic-merge-patch+json", &patch).await.unwrap();
+    }
+
+    /// The node reports so many restarts of a main container.
+    async fn restarts(&self, name: &str, restarts: u32) {
+        let mut statuses = self.get(name)["status"]["containerStatuses"].clone();
+        statuses[0]["restartCount"] = restarts.into();
+        self.set_status(name, json!({"containerStatuses": statuses})).await;
     }
 
     fn swapped_of_job(&self) -> usize {
@@ -285,6 +292,36 @@ async fn who_would_wait_for_a_main_that_has_used_up_the_limit_is_finished() {
     assert_eq!((world.swapped_of_job(), world.notes_of_job()), (0, vec![]));
     world.wait(120).await;
     world.is_quiet().await;
+}
+
+/// A kubelet may take a phase back, and then the restarts of that pod count again: so it makes no room until it has settled.
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_phase_may_be_taken_back_makes_no_room() {
+    let world = World::new();
+    world.create_job(job(2, 2, "OnFailure")).await;
+    let uid = world.server.peek("jobs.batch", "default", "job").unwrap()["metadata"]["uid"].clone();
+    for name in ["restarted", "other"] {
+        let mut pod = pod(name, "OnFailure");
+        pod["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": uid, "controller": true}]);
+        world.run_pod(&pod).await;
+    }
+    world.restarts("restarted", 1).await;
+    let _life = world.start_controller_that_may_finish();
+    world.ends("restarted", "main", 0).await;
+    world.wait(12).await;
+    assert_eq!((world.phase("restarted"), world.image("restarted")), ("Succeeded".to_owned(), "side:1".to_owned()));
+
+    world.ends("other", "main", 0).await;
+    world.wait(5).await;
+    assert_eq!(world.patches("other"), 0);
+    world.ends("restarted", "side", 143).await;
+    world.set_status("restarted", json!({"phase": "Succeeded"})).await;
+    world.wait(15).await;
+    assert_eq!(world.patches("other"), 0);
+    world.wait(10).await;
+    assert_eq!(world.image("other"), EXIT);
+    assert_eq!(world.notes_of_job(), []);
 }
 
 /// Sidecars that end by themselves let the Job complete without anybody.

@@ -43,9 +43,21 @@ impl Index {
 }
 
 impl Entry {
+    /// Takes notice of a state of the pod; whether the watch has shown it and it is looked at for the first time.
+    pub(super) fn count(&mut self, headroom: &mut Ledger, exit_images: &ExitImages) -> bool {
+        let shown = self.shown(exit_images);
+        let is_ours = self.pod.phase.is_terminal() && self.memory.finish.as_deref().is_some_and(|record| record.written_at().is_some());
+        if is_ours {
+            headroom.observe_finished(&self.pod, self.swapped, self.list);
+        } else {
+            headroom.observe(&self.pod, self.swapped, self.list);
+        }
+        shown
+    }
+
     /// Takes the restarts of swaps from a state that the watch has shown and that is looked at for the first time; whether it is
     /// one. A swap that only our own write says is still counted as granted.
-    pub(super) fn shown(&mut self, exit_images: &ExitImages) -> bool {
+    fn shown(&mut self, exit_images: &ExitImages) -> bool {
         if self.fresh {
             self.swapped = Swapped::of(&self.pod, &self.memory, exit_images);
         }
@@ -59,10 +71,12 @@ impl Entry {
         self.unseen = self.unseen.filter(|until| *until > now && (may_write || !shown));
         if self.memory.in_flight || self.unseen.is_some() {
             Need::Held
-        } else if decision.swaps_wanted > 0 {
-            Need::Swaps(decision.swaps_wanted)
         } else {
-            Need::Nothing
+            match (decision.swaps_wanted, decision.reason) {
+                (0, _) => Need::Nothing,
+                (restarts, Reason::RecreatePending) => Need::Asked(restarts),
+                (swaps, _) => Need::Swaps(swaps),
+            }
         }
     }
 

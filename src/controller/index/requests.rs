@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Effect, Entry, FIRST_RETRY, Index, Write};
+use super::entry::FIRST_RETRY;
+use super::{Effect, Entry, Index, Write};
 use crate::controller::openkruise::{Concerns, News};
 use crate::controller::writer::Outcome;
 

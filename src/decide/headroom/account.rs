@@ -221,6 +221,7 @@ impl Account {
             (Need::Nothing, _) => Claim::None,
             (Need::Held, Claim::Granted(_, swaps)) => Claim::Held(swaps),
             (Need::Held, claim) => claim,
+            (Need::Asked(restarts), _) => Claim::Held(restarts.into()),
             (Need::Swaps(swaps), Claim::Granted(_, granted) | Claim::Held(granted)) if i64::from(swaps) <= granted => {
                 Claim::Granted(turn, swaps.into())
             }

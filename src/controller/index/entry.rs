@@ -1,0 +1,147 @@
+//! One pod with its memory, and what becomes of the writes to it.
+
+use std::time::Duration;
+
+use super::{Effect, Write, is_over, notice};
+use crate::controller::writer::{Outcome, Target};
+use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::headroom::{Ledger, Swapped};
+use crate::decide::memory::Memory;
+use crate::decide::node_verdicts::Proved;
+use crate::decide::reason::Reason;
+use crate::objects::pod::Pod;
+
+/// The wait after the first failed write; it doubles with each further one.
+pub(super) const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait after failed writes.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+/// The first wait after a denial: an administrator has to change something.
+const DENIED_RETRY: Duration = Duration::from_secs(60);
+/// The longest wait after denials.
+const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
+
+/// A pod with what is known of it besides what it shows.
+pub(super) struct Entry {
+    pub(super) pod: Pod,
+    pub(super) memory: Memory,
+    pub(super) last: Option<Reason>,
+    /// What to tell if a write turns out to have been applied whose answer was lost.
+    pub(super) unconfirmed: Option<Report>,
+    /// The restarts of swaps, as the watch has shown them.
+    pub(super) swapped: Swapped,
+    /// The watch has shown another state, which has not been looked at.
+    pub(super) fresh: bool,
+    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
+    pub(super) unseen: Option<Duration>,
+    pub(super) due: Option<Duration>,
+    /// Whether it wants an exit image that is not there.
+    pub(super) wants: bool,
+    pub(super) list: u64,
+    /// What it has proved about its node: once, for an old proof is no news.
+    pub(super) proved: Option<Proved>,
+}
+
+impl Entry {
+    pub(super) fn new(pod: Pod, list: u64) -> Self {
+        let (memory, swapped) = (Memory::default(), Swapped::default());
+        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, wants: false, list, proved: None }
+    }
+
+    pub(super) fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
+            effects.push(Effect::Decided(decision.reason));
+        }
+        self.last = Some(decision.reason);
+        for report in &decision.reports {
+            effects.extend(self.tell(report, headroom));
+        }
+        let memory = &self.memory;
+        let first_write = memory.first_write();
+        let confirmed = self.unconfirmed.take_if(|report| match report.reason {
+            Reason::RecreateRequested => memory.request_seen_at.is_some(),
+            _ => first_write.is_some(),
+        });
+        effects.extend(notice(Target::of(&self.pod), confirmed));
+        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
+        {
+            effects.push(Effect::Ended(now.saturating_sub(at)));
+        }
+        effects
+    }
+
+    /// Remembers what became of a write.
+    pub(super) fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        if let Action::Recreate(_) = write.action {
+            return self.settle_request(write, outcome, now);
+        }
+        self.note_unseen(&write, outcome, now);
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+            self.memory.finish.iter_mut().for_each(|record| record.not_written());
+        }
+        match outcome {
+            Outcome::Applied(stored) => self.applied(write, stored, now),
+            Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
+            Outcome::Gone => Vec::new(),
+            Outcome::Failed { retry_after, .. } => {
+                self.unconfirmed = write.report;
+                self.back_off(now, FIRST_RETRY, LAST_RETRY, *retry_after)
+            }
+            Outcome::Denied(words) => {
+                let mut effects = self.back_off(now, DENIED_RETRY, LAST_DENIED_RETRY, None);
+                if self.memory.first_time(Reason::WriteDenied) {
+                    let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
+                    effects.extend(notice(write.target, Some(Report { reason: Reason::WriteDenied, note })));
+                }
+                effects
+            }
+        }
+    }
+
+    pub(super) fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {
+        self.memory.failures = 0;
+        self.memory.not_before = None;
+        self.unconfirmed = None;
+        // The event of our own write may come later; until then this is what we know to be stored.
+        match &write.action {
+            Action::Swap(swaps) => self.swapped(swaps, stored, now),
+            Action::Finish(finish) => {
+                self.pod.phase = finish.phase;
+                self.memory.finish.iter_mut().for_each(|record| record.written(now));
+            }
+            Action::Recreate(_) => {}
+        }
+        let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
+        let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
+        waited.into_iter().chain(notice(write.target, write.report)).collect()
+    }
+
+    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
+        for (swap, image) in swaps.iter().zip(stored) {
+            if let Some(container) = self.pod.containers.get_mut(swap.index) {
+                self.memory.swapped(container, image, now);
+                container.image.clone_from(image);
+            }
+        }
+    }
+
+    pub(super) fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
+        let wait = first.saturating_mul(1 << self.memory.failures.min(16)).min(last);
+        self.memory.failures += 1;
+        self.memory.not_before = Some(now + wait.max(at_least.unwrap_or_default()));
+        Vec::new()
+    }
+}
+
+/// What was tried, in words that follow "forbids to".
+fn attempt(action: &Action) -> String {
+    match action {
+        Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
+        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
+        Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
+    }
+}
+
+fn names(swaps: &[Swap]) -> String {
+    swaps.iter().map(|swap| &*swap.container).collect::<Vec<_>>().join(", ")
+}
