@@ -57,14 +57,13 @@ async fn tells(world: &World, pod: &str, reasons: &[&str]) -> Vec<f64> {
 async fn a_command_on_a_volume_is_ended_by_the_daemon() {
     let world = World::new("volume").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_with(&world, &["--finish=never"]).await;
     for policy in ["Never", "OnFailure"] {
         world.create_pod(program_on_a_volume(&world, policy)).await;
     }
     for name in ["never", "onfailure"] {
         world.pod_ends(name, "Succeeded").await;
-        let story = story(&world, name).await;
-        assert!(story.iter().any(|(reason, _)| reason == "RecreateRequested"), "{name}: {story:?}");
+        tells(&world, name, &["RecreateRequested", "SidecarEnded"]).await;
     }
     let mut asked = asked(&world);
     asked.sort();
