@@ -57,7 +57,7 @@ async fn tells(world: &World, pod: &str, reasons: &[&str]) -> Vec<f64> {
 async fn a_command_on_a_volume_is_ended_by_the_daemon() {
     let world = World::new("volume").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_with(&world, &["--finish=never"]).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--finish=never"]).await;
     for policy in ["Never", "OnFailure"] {
         world.create_pod(program_on_a_volume(&world, policy)).await;
     }
@@ -76,7 +76,7 @@ async fn a_command_on_a_volume_is_ended_by_the_daemon() {
 async fn the_daemon_is_asked_first_where_that_is_preferred() {
     let world = World::new("prefer-crr").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
     // The second knows from the first how the sidecar ends.
     for name in ["first", "second"] {
         world.create_pod(pod(name, spec("OnFailure", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
@@ -93,7 +93,7 @@ async fn the_daemon_is_asked_first_where_that_is_preferred() {
 async fn a_daemon_that_is_dead_costs_less_than_a_minute() {
     let world = World::new("dead-daemon").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
     openkruise.stop_daemon();
     // Two kinds of sidecars: of one kind only one is asked for, while nobody knows how it ends.
     for (policy, name) in [("Never", "log"), ("OnFailure", "proxy")] {
@@ -113,7 +113,7 @@ async fn a_daemon_that_is_dead_costs_less_than_a_minute() {
 async fn a_daemon_that_is_removed_costs_nothing() {
     let world = World::new("no-daemon").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
     openkruise.stop_daemon();
     world.create_pod(pod("asked", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
     eventually("a request", || async { (!asked(&world).is_empty()).then_some(()) }).await;
