@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use crate::audit::{assert_swapped_once, written_in};
+use crate::audit::{assert_swapped_once, swapped_in, written_in};
 use crate::controller::Controller;
 use crate::pods::{EXITS_0, EXITS_143, container, job, sidecar, spec};
 use crate::world::{World, eventually, phase_of};
@@ -164,11 +164,22 @@ async fn restarts_by_the_user_are_counted() {
     world.done().await;
 }
 
+/// Not one swap fits, so the phase of the pods is written.
+#[tokio::test]
+async fn twenty_pods_complete_where_no_restart_is_allowed() {
+    let world = World::new("headroom-finish").await;
+    let _controller = Controller::start(&world).await;
+    running(&world, 20, 0).await;
+    all_succeed(&world, 20).await;
+    assert_eq!((swapped_in(&world.namespace), told_of_job(&world).await), (vec![], vec![]));
+    world.done().await;
+}
+
 /// Not one swap fits: nothing is touched, one Event says why, and the Job completes as soon as the limit is raised.
 #[tokio::test]
 async fn the_job_completes_when_the_user_raises_the_limit() {
     let world = World::new("headroom-raise").await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
     create(&world, 6, 0, uptime() + 10).await;
     is_told_once(&world).await;
     let raise = Patch::Merge(json!({"spec": {"backoffLimit": 2}}));
@@ -182,7 +193,7 @@ async fn the_job_completes_when_the_user_raises_the_limit() {
 #[tokio::test]
 async fn the_job_completes_when_the_user_ends_the_sidecars() {
     let world = World::new("headroom-by-hand").await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
     let ends = uptime() + 10;
     let mut job = job("job", spec("OnFailure", vec![main_until(&world, ends), sidecar(&world, "log", EXITS_0)]));
     job["spec"]["parallelism"] = json!(3);

@@ -8,7 +8,7 @@ use super::decision::{Action, Decision, Report, Swap};
 use super::derived_images::Paths;
 use super::evidence::{self, Progress};
 use super::headroom::{Headroom, Shortage};
-use super::ladder::{Rung, Step};
+use super::ladder::{Ladder, Rung, Step};
 use super::memory::{Memory, SwapRecord};
 use super::preflight::{Preflight, preflight};
 use super::reason::Reason;
@@ -192,15 +192,16 @@ pub(super) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circum
         Headroom::Wait(_) | Headroom::TooEarly => {
             Some(Step::Here(Decision { swaps_wanted: restarts, ..Decision::quiet(Reason::HeadroomWait) }))
         }
-        Headroom::NeverFits(shortage) => Some(Step::Next { reports: vec![no_headroom(&shortage)], again: None }),
+        Headroom::NeverFits(shortage) => Some(Step::Next { reports: vec![no_headroom(&shortage, around.ladder)], again: None }),
         Headroom::JobUnknown { trouble } => Some(job_unknown(trouble.as_deref(), memory, around.now)),
     }
 }
 
 /// Told of the Job, so in words that are true of all its pods.
-fn no_headroom(shortage: &Shortage) -> Report {
+fn no_headroom(shortage: &Shortage, ladder: &Ladder) -> Report {
+    let finish = if ladder.finish { "" } else { ", start the controller without --finish=never" };
     let note = format!(
-        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. Raise spec.backoffLimit to at least {}, allow finish, or end the sidecars yourself",
+        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. Raise spec.backoffLimit to at least {}{finish}, or end the sidecars yourself",
         shortage.limit_needed()
     );
     Report { reason: Reason::NoHeadroom, note }

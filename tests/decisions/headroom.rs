@@ -335,7 +335,7 @@ fn what_never_fits_is_told_with_the_fix() {
     assert_eq!(
         decision.reports[0].note,
         "the mains of a pod are done, but swapping its sidecars would fail the Job: 0 restarts count, 1 more would come, and at 1 it \
-         fails (backoffLimit 0). Raise spec.backoffLimit to at least 2, allow finish, or end the sidecars yourself"
+         fails (backoffLimit 0). Raise spec.backoffLimit to at least 2, start the controller without --finish=never, or end the sidecars yourself"
     );
     life.headroom.job(&Job { uid: JOB.into(), backoff_limit: 2 });
     assert_eq!(life.sees(&done("a")).reason, Reason::SidecarSwapped);

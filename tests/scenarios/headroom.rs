@@ -42,6 +42,13 @@ impl World {
         self.try_request(Method::PATCH, JOB, "application/merge-patch+json", &patch).await.unwrap();
     }
 
+    async fn runs_job(&self, pods: u32, backoff_limit: u32, policy: &str) {
+        self.wait(1).await;
+        self.create_job(job(pods, backoff_limit, policy)).await;
+        self.wait(9).await;
+        assert_eq!((u32::try_from(self.job_pods().len()), self.swapped_of_job()), (Ok(pods), 0));
+    }
+
     fn job_status(&self) -> Value {
         self.server.peek("jobs.batch", "default", "job").unwrap()["status"].clone()
     }
@@ -107,10 +114,15 @@ impl World {
 async fn with_job(pods: u32, backoff_limit: u32, policy: &str) -> (World, Life) {
     let world = cluster();
     let life = world.start_controller();
-    world.wait(1).await;
-    world.create_job(job(pods, backoff_limit, policy)).await;
-    world.wait(9).await;
-    assert_eq!((u32::try_from(world.job_pods().len()), world.swapped_of_job()), (Ok(pods), 0));
+    world.runs_job(pods, backoff_limit, policy).await;
+    (world, life)
+}
+
+/// The same, where the phase of pods may be written.
+async fn with_job_that_may_be_finished(pods: u32, backoff_limit: u32) -> (World, Life) {
+    let world = cluster();
+    let life = world.start_controller_that_may_finish();
+    world.runs_job(pods, backoff_limit, "OnFailure").await;
     (world, life)
 }
 
@@ -236,6 +248,42 @@ async fn a_limit_that_no_swap_fits_into_is_told_once_and_nothing_is_harmed() {
     world.set_limit(2).await;
     world.job_completes(20).await;
     world.each_pod_took_one_patch();
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_no_swap_fits_into_is_no_matter_where_the_phase_may_be_written() {
+    let (world, _life) = with_job_that_may_be_finished(20, 0).await;
+    world.job_completes(20).await;
+    assert_eq!((world.swapped_of_job(), world.notes_of_job()), (0, vec![]));
+    world.wait(120).await;
+    world.is_quiet().await;
+}
+
+/// Who has to wait for other swaps only is not finished: a swap is the better end.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_swaps_is_swapped() {
+    let (world, _life) = with_job_that_may_be_finished(12, 3).await;
+    world.job_completes(12).await;
+    world.each_pod_took_one_patch();
+    world.is_quiet().await;
+}
+
+/// A pod that has restarted as often as the Job allows, and runs on, leaves the others no room: they are finished.
+#[tokio::test(start_paused = true)]
+async fn who_would_wait_for_a_main_that_has_used_up_the_limit_is_finished() {
+    let world = cluster();
+    let _life = world.start_controller_that_may_finish();
+    let mut job = job(4, 3, "OnFailure");
+    job["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["run=20s"]);
+    world.create_job(job).await;
+    for image in ["main:2", "main:3"] {
+        world.wait(5).await;
+        world.restart_main(&world.job_pods()[0], image).await;
+    }
+    world.job_completes(4).await;
+    assert_eq!((world.swapped_of_job(), world.notes_of_job()), (0, vec![]));
+    world.wait(120).await;
     world.is_quiet().await;
 }
 
