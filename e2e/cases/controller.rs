@@ -22,7 +22,13 @@ impl Controller {
         Self::start_with(world, &["--state-namespace", &world.namespace]).await
     }
 
+    /// OpenKruise may be on the cluster for cases about it; to all others it is as if it were not.
     pub async fn start_with(world: &World, arguments: &[&str]) -> Self {
+        Self::start_beside_openkruise(world, &[arguments, &["--coexist=own"]].concat()).await
+    }
+
+    /// As it is started without a word about OpenKruise.
+    pub async fn start_beside_openkruise(world: &World, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
             .args(["run", "--namespace", &world.namespace, "--exit-image", &world.images.exit, "--kubeconfig"])
             .arg(&world.kubeconfig)

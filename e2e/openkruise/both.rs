@@ -56,7 +56,7 @@ async fn each_has_its_actor(world: &World, expected: BTreeMap<String, Vec<&'stat
 async fn each_pod_on_an_ordinary_node_has_one_actor() {
     let world = World::new("both").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::On).await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_beside_openkruise(&world, &[]).await;
     let log = || sidecar(&world, "log", EXITS_0);
     let cases = [
         ("plain", log(), "openkruise"),
@@ -82,7 +82,7 @@ async fn each_pod_on_a_virtual_node_has_one_actor() {
     let world = World::new("both-virtual").await;
     let node = VirtualNode::start(&world, &[]).await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::On).await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_beside_openkruise(&world, &[]).await;
     let log = || sidecar(&world, "log", "term=0");
     let cases = [
         // On virtual nodes OpenKruise silently does nothing for it.

@@ -57,14 +57,13 @@ async fn tells(world: &World, pod: &str, reasons: &[&str]) -> Vec<f64> {
 async fn a_command_on_a_volume_is_ended_by_the_daemon() {
     let world = World::new("volume").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--finish=never"]).await;
     for policy in ["Never", "OnFailure"] {
         world.create_pod(program_on_a_volume(&world, policy)).await;
     }
     for name in ["never", "onfailure"] {
         world.pod_ends(name, "Succeeded").await;
-        let story = story(&world, name).await;
-        assert!(story.iter().any(|(reason, _)| reason == "RecreateRequested"), "{name}: {story:?}");
+        tells(&world, name, &["RecreateRequested", "SidecarEnded"]).await;
     }
     let mut asked = asked(&world);
     asked.sort();
@@ -77,7 +76,7 @@ async fn a_command_on_a_volume_is_ended_by_the_daemon() {
 async fn the_daemon_is_asked_first_where_that_is_preferred() {
     let world = World::new("prefer-crr").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
     // The second knows from the first how the sidecar ends.
     for name in ["first", "second"] {
         world.create_pod(pod(name, spec("OnFailure", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
@@ -94,7 +93,7 @@ async fn the_daemon_is_asked_first_where_that_is_preferred() {
 async fn a_daemon_that_is_dead_costs_less_than_a_minute() {
     let world = World::new("dead-daemon").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
     openkruise.stop_daemon();
     // Two kinds of sidecars: of one kind only one is asked for, while nobody knows how it ends.
     for (policy, name) in [("Never", "log"), ("OnFailure", "proxy")] {
@@ -114,7 +113,7 @@ async fn a_daemon_that_is_dead_costs_less_than_a_minute() {
 async fn a_daemon_that_is_removed_costs_nothing() {
     let world = World::new("no-daemon").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_with(&world, &["--prefer=crr"]).await;
+    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
     openkruise.stop_daemon();
     world.create_pod(pod("asked", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
     eventually("a request", || async { (!asked(&world).is_empty()).then_some(()) }).await;

@@ -45,12 +45,11 @@ impl OpenKruise {
         kubectl(&["apply", "-f", RIGHTS]);
         kubectl(&["create", "rolebinding", "swaplet-requests", "-n", namespace, "--clusterrole=swaplet-requests", &account]);
         kubectl(&["create", "rolebinding", namespace, "-n", "kruise-system", "--role=swaplet-openkruise", &account]);
-        kubectl(&["create", "clusterrolebinding", namespace, "--clusterrole=swaplet-openkruise", &account]);
-        kubectl(&["create", "clusterrolebinding", &self.nodes(), "--clusterrole=swaplet-nodes", &account]);
+        kubectl(&["create", "clusterrolebinding", &self.binding(), "--clusterrole=swaplet-openkruise", &account]);
     }
 
-    fn nodes(&self) -> String {
-        format!("{}-nodes", self.namespace)
+    fn binding(&self) -> String {
+        format!("{}-openkruise", self.namespace)
     }
 
     /// The daemon is dead, and its pod is still Ready.
@@ -67,8 +66,7 @@ impl OpenKruise {
 impl Drop for OpenKruise {
     fn drop(&mut self) {
         let _ = Command::new(CLUSTER).args(["openkruise", "down"]).status();
-        let _ =
-            Command::new("kubectl").args(["delete", "clusterrolebinding", &self.namespace, &self.nodes()]).stdout(Stdio::null()).status();
+        let _ = Command::new("kubectl").args(["delete", "clusterrolebinding", &self.binding()]).stdout(Stdio::null()).status();
     }
 }
 

@@ -1,7 +1,7 @@
 //! swaplet beside the real OpenKruise: its manager and its daemon, built from its Go module.
 //!
-//! Needs what the other cases of the cluster need, and `e2e/cluster`. OpenKruise is one per cluster, and swaplet elsewhere on the
-//! cluster would see it and act otherwise: so these cases run alone, one after the other.
+//! Needs what the other cases of the cluster need, and `e2e/cluster`. OpenKruise is one per cluster: so these cases are a test of
+//! their own, and wait for each other. It acts in the namespace of its case only.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 

@@ -111,7 +111,7 @@ async fn six_jobs_with_openkruise_and_with_swaplet() {
 
     let world = World::new("six-swaplet").await;
     let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start(&world).await;
+    let _controller = Controller::start_beside_openkruise(&world, &[]).await;
     let ours = outcomes(&world).await;
     // Past the test runner, which keeps what a case prints to itself.
     write!(std::io::stderr(), "\n{}\n", table(&theirs, &ours)).unwrap();

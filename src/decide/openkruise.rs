@@ -241,7 +241,8 @@ fn acts_on(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circums
     if acts.is_empty() {
         return None;
     }
-    let incomplete = ignored(&leaves, labelled_virtual).or_else(|| given_up(&acts, request));
+    let ignored = ignored(&leaves, labelled_virtual).filter(|_| !ends_the_pod(&acts, labelled_virtual));
+    let incomplete = ignored.or_else(|| given_up(&acts, request));
     Some(incomplete.map_or_else(
         || left_because("OpenKruise's SidecarTerminator is on, and ends the sidecars of this pod"),
         |report| Decision { reports: vec![report], ..Decision::quiet(Reason::OpenKruiseIncomplete) },
@@ -257,6 +258,11 @@ const fn is_marked(sidecar: &Container, labelled_virtual: bool) -> bool {
 fn while_pending(memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     let until = memory.mains_done_at.unwrap_or(around.now) + STAYS_PENDING;
     (around.now < until).then(|| Decision::later(Reason::LeftToOpenKruise, until))
+}
+
+/// On ordinary nodes a sidecar whose exit code is to be ignored has the whole pod ended, by its phase.
+fn ends_the_pod(acts: &[&Container], labelled_virtual: bool) -> bool {
+    !labelled_virtual && acts.iter().any(|sidecar| sidecar.mark.ignores_exit_code())
 }
 
 /// It acts on some sidecars of the pod and leaves others, which keep the pod from ending.

@@ -65,7 +65,8 @@ impl Memory {
     /// Whether this process has written something for the pod.
     #[must_use]
     pub(super) fn has_acted(&self) -> bool {
-        self.asked.is_some() || self.swaps.iter().any(|record| record.before.is_some())
+        let finished = self.finish.as_ref().is_some_and(|record| record.written_at().is_some());
+        finished || self.asked.is_some() || self.swaps.iter().any(|record| record.before.is_some())
     }
 }
 

@@ -29,7 +29,9 @@ pub(super) type Unended<'a> = (usize, &'a Container);
 #[must_use]
 pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     let decision = out_of_scope(pod, memory, around).or_else(|| refused(pod)).unwrap_or_else(|| {
-        let wants = swap::wants(pod, &unended(pod), memory, around);
+        let unended = unended(pod);
+        let left = openkruise::left(pod, &unended, memory, around).is_some();
+        let wants = if left { Vec::new() } else { swap::wants(pod, &unended, memory, around) };
         Decision { wants, ..mains_not_done(pod).unwrap_or_else(|| sidecars(pod, memory, around)) }
     });
     unless_said(when_free(decision, memory, around), memory)
@@ -177,7 +179,8 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if let Some(until) = around.facts.unseen_until {
         return Decision::later(Reason::NodeNotSeen, until);
     }
-    if let Some(left) = openkruise::left(pod, &unended, memory, around) {
+    // Of the whole pod, not only of the sidecars whose turn it is.
+    if let Some(left) = openkruise::left(pod, &self::unended(pod), memory, around) {
         return left;
     }
     let mut refused = Vec::new();

@@ -1,11 +1,12 @@
 //! Beside OpenKruise: one actor per pod, never both.
 
 use serde_json::json;
+use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::openkruise::{Coexist, Daemon, Daemons, Seen, Signals, Terminator, gate_is_on};
 use swaplet::decide::reason::Reason;
 use swaplet::objects::daemon_pod::DaemonPod;
-use swaplet::objects::env::WHEN_JOB_EXIT;
+use swaplet::objects::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT};
 use swaplet::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
@@ -112,6 +113,29 @@ fn sidecars_that_openkruise_does_not_end_are_told() {
     let pod = done(sidecar("log").running()).with(sidecar_with_image("proxy", LISTED).running());
     let note = beside(Coexist::Auto, Terminator::On).tells(&pod, Reason::OpenKruiseIncomplete);
     assert!(note.contains("not on proxy") && note.contains(WHEN_JOB_EXIT) && note.contains("--coexist=own"), "{note}");
+}
+
+/// OpenKruise then writes the phase, which ends everything in the pod.
+#[test]
+fn a_sidecar_whose_exit_code_is_ignored_ends_the_others_too() {
+    let ignored = || sidecar("log").env(IGNORE_EXIT_CODE, "true").running();
+    let pod = done(ignored()).with(sidecar_with_image("proxy", LISTED).running());
+    for finish in [true, false] {
+        let mut life = beside(Coexist::Auto, Terminator::On);
+        life.ladder.finish = finish;
+        leaves(life, &pod);
+    }
+}
+
+#[test]
+fn no_exit_image_is_derived_for_a_pod_that_is_left() {
+    let calls = |sidecar: ContainerBuilder| sidecar.running().spec("command", json!(["/opt/own/server"]));
+    for (terminator, derived) in [(Terminator::Off, 1), (Terminator::On, 0)] {
+        let mut life = beside(Coexist::Auto, terminator);
+        life.rules = life.rules.with_derived(DerivedImages::new("registry.example/derived".parse().unwrap()));
+        let pod = pod("OnFailure").with(main_container("main").running()).with(calls(sidecar("log")));
+        assert_eq!(life.sees(&pod).wants.len(), derived, "{terminator:?}");
+    }
 }
 
 fn request(status: serde_json::Value) -> RecreateRequest {
