@@ -101,6 +101,16 @@ enum CoexistArg {
 }
 
 impl RulesArgs {
+    /// Whether any exit image is named.
+    pub fn names_exit_image(&self) -> bool {
+        self.exit_image.is_some() || !self.exit_images.is_empty()
+    }
+
+    /// As if this one had been named by `--exit-image`.
+    pub fn assume_exit_image(&mut self, image: ImageReference) {
+        self.exit_image = Some(image);
+    }
+
     /// # Errors
     /// No exit image is named, a path cannot be in one, the file of node classes cannot be used, or what is preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {

@@ -3,6 +3,7 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod around;
 mod entry;
 mod jobs;
 mod requests;
@@ -10,6 +11,7 @@ mod requests;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use self::around::Around;
 use self::entry::Entry;
 use super::budgets::Budgets;
 use super::derive::Pushed;
@@ -17,7 +19,6 @@ use super::nodes::{Learned, Nodes};
 use super::openkruise::Known;
 use super::queue::FairQueue;
 use super::writer::{Outcome, Target};
-use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report};
 use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
@@ -287,18 +288,15 @@ impl Index {
     /// Decides about a pod and does with the decision all that is not a write.
     fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let Rules { exit_images, ladder, .. } = &self.rules;
+        let exit_images = &self.rules.exit_images;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
         let shown = entry.count(&mut self.headroom, exit_images);
         let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
-        let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
-        let node = self.openkruise.class(&entry.pod, node);
-        let openkruise = self.openkruise.around(&entry.pod);
-        entry.memory.observe_request(openkruise.request, now);
-        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, openkruise, now };
-        let decision = decide(&entry.pod, &entry.memory, &around);
+        entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
+        let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
+        let decision = decide(&entry.pod, &entry.memory, &around.of(&entry.pod, &entry.memory, now));
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
         if is_over(decision.reason) && entry.pod.phase.is_terminal() {

@@ -4,12 +4,13 @@
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write.
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write. [`snapshot`] fills an index once, for those who only ask.
 
 pub mod budgets;
 pub mod clock;
 pub mod derive;
 pub mod index;
+pub mod list;
 pub mod metrics;
 pub mod nodes;
 pub mod openkruise;
@@ -17,6 +18,7 @@ mod queue;
 pub mod report;
 pub mod run;
 pub mod serve;
+pub mod snapshot;
 pub mod verdict_store;
 pub mod watch;
 pub mod writer;

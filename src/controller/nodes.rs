@@ -158,6 +158,19 @@ impl Nodes {
         (class, facts)
     }
 
+    /// What told the class of a pod's node: what was proved there comes first, because it outranks the rest.
+    #[must_use]
+    pub fn why(&self, pod: &Pod, now: Duration) -> String {
+        if pod.node.is_empty() {
+            return "the pod is on no node yet".to_owned();
+        }
+        let recognised = self.recognised(pod);
+        match self.verdicts.on(self.id(&pod.node), now) {
+            Some(verdict) => format!("proved by pod {}: {}; {}", verdict.pod, verdict.proved, recognised.why),
+            None => recognised.why.to_string(),
+        }
+    }
+
     /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`.
     #[must_use]
     pub fn ends_eci_sidecars(&self, pod: &Pod) -> bool {

@@ -27,7 +27,7 @@ use crate::objects::node::NodeWire;
 use crate::objects::wire::PodWire;
 
 /// Pods that restart always are not pods of Jobs; the API server keeps them from us.
-const JOB_PODS: &str = "spec.restartPolicy!=Always";
+pub(super) const JOB_PODS: &str = "spec.restartPolicy!=Always";
 /// A loop without anything to wait for looks again after this.
 const IDLE: Duration = Duration::from_secs(3600);
 /// After a busy answer no write is started for this long, or for as long as the server asks.
@@ -73,7 +73,7 @@ pub async fn run(
     let mut events = watch(api::<PodWire>(&client, &settings), JOB_PODS);
     let mut jobs = watch(api::<JobWire>(&client, &settings), "");
     let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
-    let mut openkruise = observe(client.clone(), Scope::of(&settings));
+    let mut openkruise = observe(client.clone(), Scope::of(settings.namespace.clone(), &settings.rules));
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client, namespace).await;
@@ -187,6 +187,9 @@ impl Controller {
     }
 
     fn hear(&mut self, news: News) {
+        if let News::Trouble(trouble) = &news {
+            tracing::warn!(trouble, "cannot look at OpenKruise; trying again");
+        }
         let effects = self.index.hear(news, self.clock.now());
         self.effects(effects);
     }
@@ -346,7 +349,8 @@ fn tell_node_problem(node: &str, change: &Change) {
     }
 }
 
-fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
+/// Tells the ledger what is new about Jobs.
+pub(super) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
     match event {
         Event::ListStart => headroom.job_list_starts(),
         Event::Listed(job) | Event::Applied(job) => match job.read() {

@@ -68,6 +68,12 @@ pub fn mains_state(pod: &Pod) -> Mains<'_> {
     Mains::Done
 }
 
+/// When the last of the main containers ended, as far as the node says.
+#[must_use]
+pub fn mains_ended_at(pod: &Pod) -> Option<jiff::Timestamp> {
+    mains(pod).filter_map(|main| main.end()?.finished_at).max()
+}
+
 /// Whether every main container ended with exit code 0.
 #[must_use]
 pub fn mains_succeeded(pod: &Pod) -> bool {

@@ -315,7 +315,7 @@ impl World {
 }
 
 /// A default exit image, and nothing that is allowed or preferred besides.
-fn rules() -> Rules {
+pub fn rules() -> Rules {
     Rules {
         exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
         ladder: Ladder::default(),

@@ -9,6 +9,7 @@ mod answers;
 mod crowds;
 mod derived;
 mod edits;
+mod explain;
 mod finish;
 mod harness;
 mod headroom;
