@@ -43,6 +43,19 @@ fn pushing_teaches_with_examples() {
 }
 
 #[test]
+fn explaining_and_rescuing_teach_with_examples() {
+    for (subcommand, words) in [
+        ("explain", ["swaplet explain report-x7k2p -n batch --exit-image", "So pass the flags", "Exit codes:"]),
+        ("rescue", ["swaplet rescue --dry-run -A", "Pods that become stuck meanwhile are left alone", "Exit codes:"]),
+    ] {
+        let help = text(&swaplet(&[subcommand, "--help"]).stdout);
+        // Lines are broken by the width of the terminal.
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.iter().all(|words| help.contains(words)), "{help}");
+    }
+}
+
+#[test]
 fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
     for (args, words) in [
         (&["exit-image", "push"][..], "<REF>"),

@@ -303,6 +303,7 @@ impl Cluster {
             instance: "test".to_owned(),
             push: None,
             state_namespace: None,
+            selection: None,
         };
         let client = self.server.client_as("swaplet");
         let metrics = Metrics::register(&mut Registry::default());

@@ -13,6 +13,7 @@ mod mock_node;
 mod nodes;
 mod park_image;
 mod registry_args;
+mod rescue;
 mod rules;
 mod run;
 mod table;
@@ -42,6 +43,7 @@ enum Command {
     Run(Box<run::RunArgs>),
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
+    Rescue(Box<rescue::RescueArgs>),
     Nodes(nodes::NodesArgs),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
@@ -62,6 +64,7 @@ impl Cli {
                 Command::Run(args) => args.run().await,
                 Command::Check(args) => args.run().await,
                 Command::Explain(args) => args.run().await,
+                Command::Rescue(args) => args.run().await,
                 Command::Nodes(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,

@@ -96,7 +96,7 @@ impl NodesArgs {
             Ok(kept) => kept,
             Err(error) => {
                 problems.push(format!(
-                    "what was proved on nodes is not shown, because ConfigMaps cannot be listed ({}): name the namespace of the controller with \
+                    "what was proved on nodes is not shown, because ConfigMaps cannot be read ({}): name the namespace of the controller with \
                      --state-namespace",
                     words(&error)
                 ));

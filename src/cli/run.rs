@@ -14,9 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::client::ClusterArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::RulesArgs;
-use crate::controller::derive::Push;
 use crate::controller::metrics::Metrics;
-use crate::controller::run::{Settings, run};
+use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::serve::{Health, serve};
 
 const EXAMPLES: &str = "\
@@ -50,10 +49,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
     /// Writes of pods under way at once
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
     /// Seconds that one write may take; then its result is unknown and the pod is looked at again
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=120))]
+    #[arg(long, value_name = "SECONDS", default_value_t = WRITE_SECONDS, value_parser = clap::value_parser!(u16).range(1..=120))]
     write_timeout: u16,
     /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
     #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN")]
@@ -69,7 +68,7 @@ pub struct RunArgs {
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
+pub(super) enum LogFormat {
     /// One readable line per entry
     Text,
     /// One JSON object per line
@@ -85,10 +84,7 @@ impl RunArgs {
         let Self { rules, namespace, state_namespace, concurrency, write_timeout, listen, log_format, registry, cluster } = self;
         let rules = rules.rules()?;
         start_log(log_format);
-        let push = rules.exit_images.repository().map(|repository| {
-            let options = registry.options();
-            Push::to(repository.clone(), options, move |reference| registry.credentials(reference))
-        });
+        let push = registry.push(&rules);
         let settings = Settings {
             namespace,
             rules,
@@ -97,6 +93,7 @@ impl RunArgs {
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
             state_namespace,
+            selection: None,
         };
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
@@ -121,11 +118,11 @@ async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, H
 }
 
 /// The pod's name in a cluster, the machine's elsewhere.
-fn instance() -> String {
+pub(super) fn instance() -> String {
     ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "swaplet".to_owned())
 }
 
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+pub(super) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -136,7 +133,7 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-fn start_log(format: LogFormat) {
+pub(super) fn start_log(format: LogFormat) {
     // kube logs each request as a span; at info that would be every write twice.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube=warn".into());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
