@@ -20,6 +20,7 @@ mod node_classes;
 mod nodes;
 mod objects;
 mod openkruise;
+mod probe;
 mod shapes;
 mod verdicts;
 mod watches;
