@@ -22,6 +22,7 @@ mod headroom;
 mod images;
 mod mock_node;
 mod pods;
+mod probe;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

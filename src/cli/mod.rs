@@ -12,6 +12,7 @@ mod manifests;
 mod mock_node;
 mod nodes;
 mod park_image;
+mod probe;
 mod registry_args;
 mod rules;
 mod run;
@@ -43,6 +44,7 @@ enum Command {
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
     Nodes(nodes::NodesArgs),
+    Probe(Box<probe::ProbeArgs>),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
     Demo(demo::DemoArgs),
@@ -63,6 +65,7 @@ impl Cli {
                 Command::Check(args) => args.run().await,
                 Command::Explain(args) => args.run().await,
                 Command::Nodes(args) => args.run().await,
+                Command::Probe(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
                 Command::Demo(args) => args.run().await,

@@ -125,7 +125,8 @@ fn instance() -> String {
     ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "swaplet".to_owned())
 }
 
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+/// Completes on SIGTERM or SIGINT.
+pub(super) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {

@@ -231,7 +231,10 @@ impl Probe {
         tell(format!("{way}: starting pod {}/{name}", self.namespace));
         let result = match self.create(way).await {
             Created::Yes => Trial { probe: self, way, interrupt, tell }.run().await,
-            Created::Maybe(error) => Err(Stopped::Refused(error)),
+            Created::Maybe(error) => {
+                // It is deleted now; what a busy API server does about it later, nobody waits for.
+                Err(Stopped::Refused(format!("{error}; if it comes into being later all the same, it has the label {LABEL}={}", self.id)))
+            }
             Created::No(error) => return Err(Stopped::Refused(error)),
         };
         if matches!(result, Err(Stopped::Interrupted)) {
