@@ -82,6 +82,26 @@ fn the_paths_are_listed_in_three_forms() {
 }
 
 #[test]
+fn probing_teaches_and_needs_two_images() {
+    let help = text(&swaplet(&["probe", "--help"]).stdout);
+    for word in ["Examples:", "swap under Never", "Exit codes:", "-l swaplet.io/probe", "--timeout", "pods/status"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    let (exit, park) = (["--exit-image", "r.example/exit:v1"], ["--park-image", "r.example/park:v1"]);
+    for (arguments, words) in [
+        (vec!["probe"], "<NODE>"),
+        (["probe", "n"].into_iter().chain(exit).collect(), "--park-image"),
+        (["probe", "n"].into_iter().chain(exit).chain(park).chain(["--timeout", "1"]).collect(), "5..=3600"),
+        (["probe", "n"].into_iter().chain(exit).chain(["--park-image", exit[1]]).collect(), "the same image"),
+        (["probe", "n", "--kubeconfig", "/nowhere"].into_iter().chain(exit).chain(park).collect(), "cannot find a cluster"),
+    ] {
+        let ran = swaplet(&arguments);
+        assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
+        assert!(ran.stdout.is_empty() && text(&ran.stderr).contains(words), "{}", text(&ran.stderr));
+    }
+}
+
+#[test]
 fn the_rows_that_nodes_are_recognised_by_can_be_printed_and_read_again() {
     let printed = swaplet(&["nodes", "--print-rows"]);
     assert!(printed.status.success());

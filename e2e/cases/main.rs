@@ -22,6 +22,7 @@ mod headroom;
 mod images;
 mod mock_node;
 mod pods;
+mod probe;
 mod rescue;
 mod terminate;
 mod virtual_kubelet;

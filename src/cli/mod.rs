@@ -12,6 +12,7 @@ mod manifests;
 mod mock_node;
 mod nodes;
 mod park_image;
+mod probe;
 mod registry_args;
 mod rescue;
 mod rules;
@@ -45,6 +46,7 @@ enum Command {
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
     Nodes(nodes::NodesArgs),
+    Probe(Box<probe::ProbeArgs>),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
     Demo(demo::DemoArgs),
@@ -66,6 +68,7 @@ impl Cli {
                 Command::Explain(args) => args.run().await,
                 Command::Rescue(args) => args.run().await,
                 Command::Nodes(args) => args.run().await,
+                Command::Probe(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
                 Command::Demo(args) => args.run().await,

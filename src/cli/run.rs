@@ -122,6 +122,7 @@ pub(super) fn instance() -> String {
     ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "swaplet".to_owned())
 }
 
+/// Completes on SIGTERM or SIGINT.
 pub(super) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

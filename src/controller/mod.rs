@@ -4,7 +4,7 @@
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write. [`snapshot`] fills an index once, for those who only ask.
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write. [`probe`] has pods of its own. [`snapshot`] fills an index once, for those who only ask.
 
 pub mod budgets;
 pub mod clock;
@@ -15,6 +15,7 @@ pub mod list;
 pub mod metrics;
 pub mod nodes;
 pub mod openkruise;
+pub mod probe;
 mod queue;
 pub mod report;
 pub mod run;

@@ -20,6 +20,7 @@ mod node_classes;
 mod nodes;
 mod objects;
 mod openkruise;
+mod probe;
 mod selection;
 mod shapes;
 mod verdicts;
