@@ -20,6 +20,7 @@ mod derived;
 mod finish;
 mod headroom;
 mod images;
+mod leader;
 mod mock_node;
 mod pods;
 mod probe;

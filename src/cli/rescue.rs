@@ -20,6 +20,7 @@ use super::run::{LogFormat, instance, start_log, stopped};
 use super::table::Output;
 use super::{print, slowly};
 use crate::controller::index::Rules;
+use crate::controller::lease::Leadership;
 use crate::controller::list::words;
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
@@ -131,6 +132,7 @@ impl RescueArgs {
             write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
             instance: instance(),
             state_namespace: None,
+            leadership: Leadership::undisputed(),
             selection: Some(Selection { pods, kept: snapshot.kept().clone(), progress }),
         };
         let rescue = work(client, settings, Rescue::new(stuck, news), Duration::from_secs(timeout.into())).await?;

@@ -14,6 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::client::ClusterArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::RulesArgs;
+use crate::controller::lead::run_while_leading;
+use crate::controller::lease::{Leadership, LeaseKeeper};
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::serve::{Health, serve};
@@ -31,6 +33,9 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 \\
     --derived-repository registry.example/swaplet/derived --docker-config /etc/swaplet/config.json
 
+  # Two of these: one works, the other takes over within 15 s when it dies, and at once when it is stopped
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --state-namespace swaplet --leader-elect
+
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
 events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
@@ -44,10 +49,13 @@ pub struct RunArgs {
     /// Only pods of this namespace [default: all namespaces]
     #[arg(short, long, env = "SWAPLET_NAMESPACE")]
     namespace: Option<String>,
-    /// The namespace for the ConfigMap swaplet-node-verdicts, which keeps what was proved on nodes for the next start [default: it is
+    /// The namespace for the Lease of --leader-elect, and for the ConfigMap swaplet-node-verdicts, which keeps what was proved on nodes for the next start [default: it is
     /// not kept]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
+    /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
+    #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
+    leader_elect: bool,
     /// Writes of pods under way at once
     #[arg(long, default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
@@ -81,7 +89,8 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { rules, namespace, state_namespace, concurrency, write_timeout, listen, log_format, registry, cluster } = self;
+        let Self { rules, namespace, state_namespace, leader_elect, concurrency, write_timeout, listen, log_format, registry, cluster } =
+            self;
         let rules = rules.rules()?;
         start_log(log_format);
         let push = registry.push(&rules);
@@ -93,13 +102,25 @@ impl RunArgs {
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
             state_namespace,
+            leadership: Leadership::undisputed(),
             selection: None,
         };
+        let lease_client = cluster.client().await?;
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
         let scope = settings.namespace.as_deref().unwrap_or("all namespaces");
         tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.rules.exit_images, "watching pods");
-        run(client, settings, metrics, health, stopped()?).await?;
+        match settings.state_namespace.as_deref().filter(|_| leader_elect) {
+            Some(namespace) => {
+                tracing::info!(namespace, "standing by until this process holds the Lease swaplet");
+                let keeper = LeaseKeeper::start(lease_client, namespace, &settings.instance, health.clone());
+                run_while_leading(client, settings, metrics, health, keeper, stopped()?).await?;
+            }
+            None => {
+                metrics.leads.set(1);
+                run(client, settings, metrics, health, stopped()?).await?;
+            }
+        }
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     }

@@ -13,6 +13,7 @@ use super::clock::{Clock, time_of_day};
 use super::derive::{Deriver, Push, Pushed};
 use super::index::{Effect, Index, Rules, Write};
 use super::job_events::take_notice;
+use super::lease::Leadership;
 use super::metrics::Metrics;
 use super::nodes::{Change, Learned};
 use super::openkruise::News;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub instance: String,
     /// How exit images are pushed that the rules allow to derive.
     pub push: Option<Push>,
+    /// Whether this process may write.
+    pub leadership: Leadership,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
     pub state_namespace: Option<String>,
     /// Only these pods; every pod where it is `None`.
@@ -67,6 +70,12 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 #[error("a background task has died: {0}")]
 pub struct TaskDied(String);
+
+impl TaskDied {
+    pub(super) fn of(task: &str) -> Self {
+        Self(task.to_owned())
+    }
+}
 
 /// Runs the controller until `shutdown` completes; then waits for the writes under way. The client must not retry by itself.
 ///
@@ -95,10 +104,10 @@ pub async fn run(
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {
             () = &mut shutdown => break,
-            event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
-            event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied("the watch of nodes".to_owned()))?),
-            news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
-            event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied("the watch of Jobs".to_owned()))?),
+            event = events.recv() => controller.see(event.ok_or_else(|| TaskDied::of("the watch of pods"))?),
+            event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
+            news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
+            event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
@@ -137,7 +146,7 @@ impl Controller {
         Self {
             clock: Clock::start(),
             index: Index::new(settings.rules.clone()),
-            writer: Writer::new(client.clone(), settings.write_deadline),
+            writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
             reporter: Reporter::new(client, metrics.clone(), &settings.instance),
             metrics,
             health,

@@ -15,6 +15,7 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::lease::Leadership;
 use crate::decide::decision::{Action, Swap};
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
@@ -100,6 +101,7 @@ impl Outcome {
 pub struct Writer {
     pub(super) client: Client,
     deadline: Duration,
+    leadership: Leadership,
 }
 
 impl Writer {
@@ -107,11 +109,20 @@ impl Writer {
     /// retry by itself: a second try needs a second decision.
     #[must_use]
     pub const fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline }
+        Self { client, deadline, leadership: Leadership::undisputed() }
     }
 
-    /// Does what was decided, within the deadline.
+    /// Writes only while this process leads.
+    #[must_use]
+    pub fn while_leading(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
+    }
+
+    /// Does what was decided, within the deadline, if this process leads.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
+        if !self.leadership.holds() {
+            return Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None };
+        }
         let written = async {
             match action {
                 Action::Swap(swaps) => self.swap(target, swaps).await,

@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
+use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::selection::{Progress, Selection};
@@ -131,16 +132,7 @@ impl World {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let mut settings = Settings {
-            namespace: None,
-            rules: rules(),
-            concurrency,
-            write_deadline: Duration::from_secs(10),
-            instance: user_agent.to_owned(),
-            state_namespace: None,
-            selection: None,
-            push: None,
-        };
+        let mut settings = settings(user_agent, concurrency);
         change(&mut settings);
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
@@ -323,6 +315,21 @@ impl World {
         let since: Vec<_> = requests[before..].iter().filter(|request| request.verb != Verb::Watch).collect();
         assert!(since.is_empty(), "not quiet: {since:#?}");
         requests.iter().for_each(may_be_sent);
+    }
+}
+
+/// What a controller is told that is to swap, all by itself.
+pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
+    Settings {
+        namespace: None,
+        rules: rules(),
+        concurrency,
+        write_deadline: Duration::from_secs(10),
+        instance: user_agent.to_owned(),
+        state_namespace: None,
+        selection: None,
+        push: None,
+        leadership: Leadership::undisputed(),
     }
 }
 

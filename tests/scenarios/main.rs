@@ -13,6 +13,7 @@ mod explain;
 mod finish;
 mod harness;
 mod headroom;
+mod leader;
 mod line;
 mod lives;
 mod node;

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::results::Results;
 use super::timeline::{Line, Timeline};
 use crate::controller::index::Rules;
+use crate::controller::lease::Leadership;
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::serve::Health;
@@ -124,6 +125,7 @@ async fn controller(client: Client) {
         instance: CONTROLLER.to_owned(),
         push: None,
         state_namespace: None,
+        leadership: Leadership::undisputed(),
         selection: None,
     };
     let metrics = Metrics::register(&mut Registry::default());
