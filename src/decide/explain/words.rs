@@ -139,12 +139,9 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
         )),
         Reason::SidecarsEnded => Some("The node writes the phase of the pod by itself.".to_owned()),
         Reason::HeadroomWait => Some("This pod's turn comes in the order in which the main containers ended; a higher spec.backoffLimit of the Job makes it shorter.".to_owned()),
-        Reason::ExitImageNotPulled => Some(
-            "The node goes on trying: push the image, or let the node pull from there; or allow finish (start the controller without --finish=never).".to_owned(),
-        ),
-        Reason::ExitImageNotStarted => Some(
-            "The node goes on trying: swaplet check says what the exit image lacks; or allow finish (start the controller without --finish=never).".to_owned(),
-        ),
+        Reason::ExitImageNotPulled | Reason::ExitImageNotStarted => {
+            Some("Where finish is allowed (a controller without --finish=never), the phase is written after a while.".to_owned())
+        }
         _ => looks_again(),
     }
 }
