@@ -14,8 +14,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::client::ClusterArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::RulesArgs;
+use crate::controller::clock::time_of_day;
 use crate::controller::derive::Push;
 use crate::controller::metrics::Metrics;
+use crate::controller::restart::RestartSettings;
 use crate::controller::run::{Settings, run};
 use crate::controller::serve::{Health, serve};
 
@@ -49,6 +51,10 @@ pub struct RunArgs {
     /// not kept]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
+    /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs deploy/restart.yaml, and the CRD where
+    /// OpenKruise is not installed
+    #[arg(long, env = "SWAPLET_RESTART")]
+    restart: bool,
     /// Writes of pods under way at once
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
@@ -82,7 +88,7 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { rules, namespace, state_namespace, concurrency, write_timeout, listen, log_format, registry, cluster } = self;
+        let Self { rules, namespace, state_namespace, restart, concurrency, write_timeout, listen, log_format, registry, cluster } = self;
         let rules = rules.rules()?;
         start_log(log_format);
         let push = rules.exit_images.repository().map(|repository| {
@@ -96,6 +102,7 @@ impl RunArgs {
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
+            restart: restart.then(|| RestartSettings { started_at: time_of_day() }),
             state_namespace,
         };
         let client = cluster.client().await?;

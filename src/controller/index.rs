@@ -6,6 +6,7 @@
 mod entry;
 mod jobs;
 mod requests;
+mod restarts;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -94,6 +95,8 @@ pub struct Index {
     entries: HashMap<Box<str>, Entry>,
     /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
+    /// Restarts of single containers that have been begun, by the uid of the pod.
+    restarting: HashMap<Box<str>, u32>,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
@@ -106,7 +109,8 @@ impl Index {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
         let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
-        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom: Ledger::default(), due, ready, list: 0 }
+        let (headroom, restarting) = (Ledger::default(), HashMap::new());
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom, restarting, due, ready, list: 0 }
     }
 
     /// How many pods are kept.
@@ -299,7 +303,10 @@ impl Index {
         entry.memory.observe_request(openkruise.request, now);
         let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, openkruise, now };
         let decision = decide(&entry.pod, &entry.memory, &around);
-        let need = entry.need(&decision, shown, now);
+        let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
+            (Need::Nothing, Some(restarts)) => Need::Asked(*restarts),
+            (need, _) => need,
+        };
         self.headroom.need(&entry.pod, need);
         if is_over(decision.reason) && entry.pod.phase.is_terminal() {
             self.headroom.pod_gone(&entry.pod);

@@ -16,6 +16,7 @@ use super::nodes::{Change, Learned};
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
 use super::report::Reporter;
+use super::restart::{Driver, Happened, RestartSettings};
 use super::serve::Health;
 use super::verdict_store::{self, VerdictStore};
 use super::watch::{Event, watch};
@@ -50,6 +51,8 @@ pub struct Settings {
     pub instance: String,
     /// How exit images are pushed that the rules allow to derive.
     pub push: Option<Push>,
+    /// Whether containers are restarted for those who ask for it by a `ContainerRecreateRequest`.
+    pub restart: Option<RestartSettings>,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
     pub state_namespace: Option<String>,
 }
@@ -57,7 +60,7 @@ pub struct Settings {
 /// A background task ended that never ends: the process must be started anew.
 #[derive(Debug, thiserror::Error)]
 #[error("a background task has died: {0}")]
-pub struct TaskDied(String);
+pub struct TaskDied(pub(super) String);
 
 /// Runs the controller until `shutdown` completes; then waits for the writes under way. The client must not retry by itself.
 ///
@@ -81,6 +84,7 @@ pub async fn run(
     tokio::pin!(shutdown);
     loop {
         controller.start_writes();
+        controller.go_on_with_restarts();
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {
             () = &mut shutdown => break,
@@ -89,6 +93,7 @@ pub async fn run(
             news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
             event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied("the watch of Jobs".to_owned()))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
+            happened = controller.restarts.next() => controller.see_restart(happened?),
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
         }
@@ -115,6 +120,7 @@ struct Controller {
     health: Health,
     concurrency: usize,
     writes: JoinSet<(Write, Outcome)>,
+    restarts: Driver,
     deriver: Deriver,
     brake: Duration,
     verdicts: Option<VerdictStore>,
@@ -124,8 +130,12 @@ impl Controller {
     fn new(client: Client, settings: &Settings, metrics: Metrics, health: Health) -> Self {
         Self {
             clock: Clock::start(),
-            index: Index::new(settings.rules.clone()),
+            index: match settings.restart {
+                Some(_) => Index::new(settings.rules.clone()).with_restarts(),
+                None => Index::new(settings.rules.clone()),
+            },
             writer: Writer::new(client.clone(), settings.write_deadline),
+            restarts: Driver::start(&client, settings),
             reporter: Reporter::new(client, metrics.clone(), &settings.instance),
             metrics,
             health,
@@ -257,7 +267,7 @@ impl Controller {
     /// When to look again if nothing happens.
     fn next_look(&self) -> Duration {
         let now = self.clock.now();
-        let due = self.index.next_due().unwrap_or(now + IDLE);
+        let due = self.index.next_due().into_iter().chain(self.restarts.next_due()).min().unwrap_or(now + IDLE);
         let due = self.index.next_budget().filter(|at| *at > now).map_or(due, |at| due.min(at));
         if self.index.waiting() > 0 && self.brake > now { due.min(self.brake) } else { due }
     }
@@ -324,10 +334,24 @@ impl Controller {
         }
     }
 
+    fn see_restart(&mut self, happened: Happened) {
+        for notice in self.restarts.take(happened, &self.metrics, self.clock.now()) {
+            self.metrics.decided(notice.report.reason);
+            self.reporter.tell(notice);
+        }
+    }
+
+    fn go_on_with_restarts(&mut self) {
+        self.restarts.go_on(&mut self.index, &self.writer, &self.metrics, self.clock.now());
+    }
+
     async fn drain(mut self, deadline: Duration) -> Result<(), TaskDied> {
         let all = async {
             while let Some(done) = self.writes.join_next().await {
                 self.finish(done)?;
+            }
+            while let Some(happened) = self.restarts.drain().await? {
+                self.see_restart(happened);
             }
             Ok(())
         };

@@ -46,6 +46,10 @@ pub enum Reason {
     NodeNotSeen,
     /// Another pod finds out what the node does with a swap.
     NodeProbed,
+    /// A request to restart containers waits for its pod to be seen, for one before it, or for room in the pod's Job.
+    RequestWaits,
+    /// A container is being restarted; the node has not shown another one ready yet.
+    RestartPending,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -117,6 +121,16 @@ pub enum Reason {
     PhaseWritten,
     /// OpenKruise's daemon was asked to end sidecars.
     RecreateRequested,
+    /// The image of containers was given another spelling, so that the node restarts them.
+    ContainerRestarting,
+    /// A container was restarted, and is ready.
+    ContainerRestarted,
+    /// A container was not restarted, or it is not known.
+    RestartFailed,
+    /// A request to restart containers is carried out by somebody else.
+    RequestLeft,
+    /// A request to restart containers is completed.
+    RequestOver,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
@@ -137,7 +151,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 63] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -157,6 +171,8 @@ impl Reason {
         Self::ExitImageAwaited,
         Self::NodeNotSeen,
         Self::NodeProbed,
+        Self::RequestWaits,
+        Self::RestartPending,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -187,6 +203,11 @@ impl Reason {
         Self::SidecarSwapped,
         Self::PhaseWritten,
         Self::RecreateRequested,
+        Self::ContainerRestarting,
+        Self::ContainerRestarted,
+        Self::RestartFailed,
+        Self::RequestLeft,
+        Self::RequestOver,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
         Self::PodFailedAfterFinish,
@@ -219,6 +240,8 @@ impl Reason {
             Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
             Self::NodeProbed => "NodeProbed",
+            Self::RequestWaits => "RequestWaits",
+            Self::RestartPending => "RestartPending",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -249,6 +272,11 @@ impl Reason {
             Self::SidecarSwapped => "SidecarSwapped",
             Self::PhaseWritten => "PhaseWritten",
             Self::RecreateRequested => "RecreateRequested",
+            Self::ContainerRestarting => "ContainerRestarting",
+            Self::ContainerRestarted => "ContainerRestarted",
+            Self::RestartFailed => "RestartFailed",
+            Self::RequestLeft => "RequestLeft",
+            Self::RequestOver => "RequestOver",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
             Self::PodFailedAfterFinish => "PodFailedAfterFinish",
@@ -269,8 +297,16 @@ impl Reason {
                 | Self::SidecarSwapped
                 | Self::PhaseWritten
                 | Self::RecreateRequested
+                | Self::ContainerRestarting
+                | Self::ContainerRestarted
                 | Self::SidecarEnded
         )
+    }
+
+    /// Whether it is about a restart that somebody has asked for, not about the end of a pod.
+    #[must_use]
+    pub const fn regards_restart(self) -> bool {
+        matches!(self, Self::ContainerRestarting | Self::ContainerRestarted | Self::RestartFailed)
     }
 
     /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.

@@ -21,6 +21,7 @@ mod openkruise;
 mod proofs;
 mod properties;
 mod recreate;
+mod restart;
 mod small_pods;
 mod verdicts;
 mod writes;

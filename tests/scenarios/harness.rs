@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
 use swaplet::controller::metrics::Metrics;
+use swaplet::controller::restart::RestartSettings;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::serve::Health;
 use swaplet::decide::derived_images::DerivedImages;
@@ -116,6 +117,12 @@ impl World {
         })
     }
 
+    /// Starts a controller that restarts containers for those who ask for it.
+    pub fn start_restarting_controller(&self) -> Life {
+        let started_at = self.server.clock().now();
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.restart = Some(RestartSettings { started_at }))
+    }
+
     fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
@@ -126,6 +133,7 @@ impl World {
             concurrency,
             write_deadline: Duration::from_secs(10),
             instance: user_agent.to_owned(),
+            restart: None,
             state_namespace: None,
             push: None,
         };

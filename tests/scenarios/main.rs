@@ -19,6 +19,7 @@ mod node_classes;
 mod nodes;
 mod objects;
 mod openkruise;
+mod restart;
 mod shapes;
 mod verdicts;
 mod watches;

@@ -123,6 +123,7 @@ async fn controller(client: Client) {
         write_deadline: Duration::from_secs(10),
         instance: CONTROLLER.to_owned(),
         push: None,
+        restart: None,
         state_namespace: None,
     };
     let metrics = Metrics::register(&mut Registry::default());
