@@ -8,7 +8,7 @@
 //! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
 //!
 //! Each case has a namespace and controllers of its own, so all of them run at once. The controller is the real binary, with
-//! a ServiceAccount that has the rights of `deploy/rbac.yaml` and no others.
+//! a ServiceAccount that has the rights of `deploy/rbac.yaml` and `deploy/restart.yaml`, and no others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 
@@ -22,6 +22,7 @@ mod headroom;
 mod images;
 mod mock_node;
 mod pods;
+mod restart;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

@@ -1,5 +1,6 @@
 //! Taking a request up: what OpenKruise's webhook checks and fills in when a request is created.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::{Action, Decision, give_up};
@@ -79,13 +80,16 @@ impl Mark {
         Self { container_id: status.container_id.clone(), restart_count: status.restart_count, started_at, intent: None }
     }
 
-    /// Whether a status shows another container than this one. No single field can be trusted: an ID is constant on some virtual nodes, a
-    /// count stays 0 on others.
+    /// Whether a status shows a later container than this one. No single field can be trusted: an ID is constant on some virtual nodes, a
+    /// count stays 0 on others. But a status that is older than this mark, which another process has written, proves nothing.
     #[must_use]
     pub(super) fn shows_another(&self, status: &ContainerStatus) -> bool {
         let now = Self::of(status);
-        self.container_id != now.container_id
-            || self.restart_count != now.restart_count
-            || (now.started_at.is_some() && self.started_at != now.started_at)
+        let is_later = now.started_at.is_some_and(|at| self.started_at.is_none_or(|before| at > before));
+        match now.restart_count.cmp(&self.restart_count) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.container_id != now.container_id || is_later,
+            Ordering::Less => is_later,
+        }
     }
 }

@@ -110,6 +110,10 @@ impl Target<'_> {
         let untouched = !moved || self.memory.is_untouched(&self.container.name, intent);
         match (untouched, self.is_restarted()) {
             (false, false) => self.not_restarted(),
+            (false, true) if self.request.strategy.force => {
+                let why = "its image was put back meanwhile, so nobody can tell whether it was restarted because of this request";
+                Step::Final(StatePhase::Failed, why.to_owned())
+            }
             (false, true) => self.becomes_ready(),
             (true, true) if !self.request.strategy.force => self.becomes_ready(),
             // What is there now is to be replaced, by a change of the spec as it is now.
