@@ -78,7 +78,7 @@ build_module() {
 }
 
 build_cluster() { build etcd containerd kubernetes virtual-kubelet-mock; }
-
+build_all() { build_cluster && build openkruise; }
 
 build() { # MODULE...
 	local module start=$SECONDS

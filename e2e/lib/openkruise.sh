@@ -10,11 +10,11 @@ STAND_IN=kruise-daemon-stand-in
 CONFINED=openkruise-confined
 
 openkruise_up() {
-	local gate=false namespace="" account
+	local gate=false namespaces=() account
 	while (($#)); do
 		case $1 in
 			--sidecar-terminator) gate=true ;;
-			--namespace) namespace=${2:?"'--namespace' needs a name"} && shift ;;
+			--namespace) namespaces+=("${2:?"'--namespace' needs a name"}") && shift ;;
 			*) usage_error "unknown option '$1' of 'openkruise up'" ;;
 		esac
 		shift
@@ -24,9 +24,9 @@ openkruise_up() {
 	# The manager has written into what it was installed with, and that does not merge with what is installed now.
 	[[ ! -d $OPENKRUISE ]] || openkruise_down
 	mkdir -p "$OPENKRUISE/certs"
-	install_openkruise "$gate" "$namespace"
+	install_openkruise "$gate" "${namespaces[@]}"
 	for account in manager daemon; do openkruise_kubeconfig "$account"; done
-	[[ -z $namespace ]] || confine_manager "$namespace"
+	((!${#namespaces[@]})) || confine_manager "${namespaces[@]}"
 	start_openkruise_manager "$gate"
 	start_openkruise_daemon
 	start_stand_in
@@ -61,7 +61,7 @@ remove_cri_link() {
 
 kube() { kubectl --kubeconfig "$STATE/admin.kubeconfig" "$@"; }
 
-install_openkruise() { # GATE NAMESPACE
+install_openkruise() { # GATE NAMESPACE...
 	openkruise_overlay "$@" >"$OPENKRUISE/kustomization.yaml"
 	kubectl kustomize "$OPENKRUISE" >"$OPENKRUISE/all.yaml" 2>"$STATE/log/openkruise-kustomize.log" ||
 		{ cat "$STATE/log/openkruise-kustomize.log" >&2; die "the manifests of OpenKruise cannot be put together"; }
@@ -74,9 +74,10 @@ feature_gates() { echo "--feature-gates=SidecarTerminator=$1"; }
 
 # The Deployment stays, without pods: it is where others read the feature gates. The three webhooks of pods are the only ones
 # that touch what is not OpenKruise's; upstream restricts them by the same field.
-openkruise_overlay() { # GATE NAMESPACE
-	local webhook_selector='{}'
-	[[ -z $2 ]] || webhook_selector="{matchExpressions: [], matchLabels: {kubernetes.io/metadata.name: $2}}"
+openkruise_overlay() { # GATE NAMESPACE...
+	local gate=$1 webhook_selector='{}'
+	shift
+	((!$#)) || webhook_selector="{matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [$(listed "$@")]}]}"
 	cat <<-END
 		resources: ["$(realpath --relative-to "$OPENKRUISE" "$(openkruise_module)/config/default")"]
 		patches:
@@ -87,7 +88,7 @@ openkruise_overlay() { # GATE NAMESPACE
 		      metadata: {name: kruise-controller-manager, namespace: kruise-system}
 		      spec:
 		        replicas: 0
-		        template: {spec: {containers: [{name: manager, args: ["$(feature_gates "$1")"]}]}}
+		        template: {spec: {containers: [{name: manager, args: ["$(feature_gates "$gate")"]}]}}
 		  - patch: |
 		      apiVersion: admissionregistration.k8s.io/v1
 		      kind: MutatingWebhookConfiguration
@@ -101,9 +102,16 @@ openkruise_overlay() { # GATE NAMESPACE
 	END
 }
 
-# The manager cannot be told to work in one namespace only (with its flag --namespace, 1.9.0 panics): so it is kept from writing
+# As a list of YAML and of CEL has it, without the brackets.
+listed() { # NAMESPACE...
+	local names
+	printf -v names "'%s', " "$@"
+	echo "${names%, }"
+}
+
+# The manager cannot be told to work in some namespaces only (with its flag --namespace, 1.9.0 panics): so it is kept from writing
 # in others.
-confine_manager() { # NAMESPACE
+confine_manager() { # NAMESPACE...
 	kube apply --server-side --force-conflicts --filename - >/dev/null <<-END
 		apiVersion: admissionregistration.k8s.io/v1
 		kind: ValidatingAdmissionPolicy
@@ -114,7 +122,7 @@ confine_manager() { # NAMESPACE
 		  matchConditions:
 		    - {name: manager, expression: "request.userInfo.username == 'system:serviceaccount:kruise-system:kruise-manager'"}
 		  validations:
-		    - {expression: "request.namespace in ['$1', 'kruise-system', 'kruise-daemon-config']"}
+		    - {expression: "request.namespace in [$(listed "$@"), 'kruise-system', 'kruise-daemon-config']"}
 		---
 		apiVersion: admissionregistration.k8s.io/v1
 		kind: ValidatingAdmissionPolicyBinding

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::audit::{Written, written_by};
 use crate::controller::Controller;
-use crate::install::{OpenKruise, SidecarTerminator};
 use crate::pods::{EXITS_0, MARK, container, main_ok, pod, sidecar, spec};
 use crate::virtual_kubelet::VirtualNode;
 use crate::world::World;
@@ -52,51 +51,40 @@ async fn each_has_its_actor(world: &World, expected: BTreeMap<String, Vec<&'stat
     assert_eq!(actors(world).await, expected);
 }
 
-#[tokio::test]
-async fn each_pod_on_an_ordinary_node_has_one_actor() {
-    let world = World::new("both").await;
-    let openkruise = OpenKruise::install(&world, SidecarTerminator::On).await;
-    let _controller = Controller::start_beside_openkruise(&world, &[]).await;
-    let log = || sidecar(&world, "log", EXITS_0);
+pub async fn each_pod_on_an_ordinary_node_has_one_actor(world: &World) {
+    let _controller = Controller::start_beside_openkruise(world, &[]).await;
+    let log = || sidecar(world, "log", EXITS_0);
     let cases = [
         ("plain", log(), "openkruise"),
-        ("both", with_image(&world, log()), "openkruise"),
+        ("both", with_image(world, log()), "openkruise"),
         // On ordinary nodes OpenKruise silently does nothing for it.
-        ("image", without_plain_mark(with_image(&world, log())), "swaplet"),
+        ("image", without_plain_mark(with_image(world, log())), "swaplet"),
     ];
     let mut expected = BTreeMap::new();
     for policy in ["Never", "OnFailure"] {
         for (name, sidecar, actor) in &cases {
             let name = format!("{name}-{}", policy.to_lowercase());
-            world.create_pod(pod(&name, spec(policy, vec![main_ok(&world), sidecar.clone()]))).await;
+            world.create_pod(pod(&name, spec(policy, vec![main_ok(world), sidecar.clone()]))).await;
             expected.insert(name, vec![*actor]);
         }
     }
-    each_has_its_actor(&world, expected).await;
-    drop(openkruise);
-    world.done().await;
+    each_has_its_actor(world, expected).await;
 }
 
-#[tokio::test]
-async fn each_pod_on_a_virtual_node_has_one_actor() {
-    let world = World::new("both-virtual").await;
-    let node = VirtualNode::start(&world, &[]).await;
-    let openkruise = OpenKruise::install(&world, SidecarTerminator::On).await;
-    let _controller = Controller::start_beside_openkruise(&world, &[]).await;
-    let log = || sidecar(&world, "log", "term=0");
+pub async fn each_pod_on_a_virtual_node_has_one_actor(world: &World, node: &VirtualNode) {
+    let _controller = Controller::start_beside_openkruise(world, &[]).await;
+    let log = || sidecar(world, "log", "term=0");
     let cases = [
         // On virtual nodes OpenKruise silently does nothing for it.
         ("plain", log(), "swaplet"),
-        ("both", with_image(&world, log()), "openkruise"),
-        ("image", without_plain_mark(with_image(&world, log())), "openkruise"),
+        ("both", with_image(world, log()), "openkruise"),
+        ("image", without_plain_mark(with_image(world, log())), "openkruise"),
     ];
     let mut expected = BTreeMap::new();
     for (name, sidecar, actor) in cases {
-        let spec = node.place(spec("OnFailure", vec![container(&world, "main", "run=2s"), sidecar]));
+        let spec = node.place(spec("OnFailure", vec![container(world, "main", "run=2s"), sidecar]));
         world.create_pod(pod(name, spec)).await;
         expected.insert(name.to_owned(), vec![actor]);
     }
-    each_has_its_actor(&world, expected).await;
-    drop(openkruise);
-    node.done(world).await;
+    each_has_its_actor(world, expected).await;
 }

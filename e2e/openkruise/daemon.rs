@@ -1,16 +1,17 @@
 //! What OpenKruise's daemon is asked for, and what happens without it.
 
-use std::time::Duration;
-
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::audit::written_in;
 use crate::controller::Controller;
-use crate::install::{OpenKruise, SidecarTerminator};
+use crate::install::OpenKruise;
 use crate::pods::{EXITS_0, EXITS_143, main_ok, pod, sidecar, spec};
 use crate::world::{World, eventually};
+
+/// Within this, in seconds, the next way is taken.
+const MINUTE: f64 = 60.0;
 
 /// A pod whose sidecar has its program on a volume: whatever image it gets, the same program runs again.
 fn program_on_a_volume(world: &World, policy: &str) -> Value {
@@ -53,77 +54,58 @@ async fn tells(world: &World, pod: &str, reasons: &[&str]) -> Vec<f64> {
     story.into_iter().map(|(_, at)| at).collect()
 }
 
-#[tokio::test]
-async fn a_command_on_a_volume_is_ended_by_the_daemon() {
-    let world = World::new("volume").await;
-    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_beside_openkruise(&world, &["--finish=never"]).await;
+pub async fn a_command_on_a_volume_is_ended_by_the_daemon(world: &World) {
+    let _controller = Controller::start_beside_openkruise(world, &["--finish=never"]).await;
     for policy in ["Never", "OnFailure"] {
-        world.create_pod(program_on_a_volume(&world, policy)).await;
+        world.create_pod(program_on_a_volume(world, policy)).await;
     }
     for name in ["never", "onfailure"] {
         world.pod_ends(name, "Succeeded").await;
-        tells(&world, name, &["RecreateRequested", "SidecarEnded"]).await;
+        tells(world, name, &["RecreateRequested", "SidecarEnded"]).await;
     }
-    let mut asked = asked(&world);
+    let mut asked = asked(world);
     asked.sort();
     assert_eq!(asked, ["never", "onfailure"]);
-    drop(openkruise);
-    world.done().await;
 }
 
-#[tokio::test]
-async fn the_daemon_is_asked_first_where_that_is_preferred() {
-    let world = World::new("prefer-crr").await;
-    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
+pub async fn the_daemon_is_asked_first_where_that_is_preferred(world: &World) {
+    let _controller = Controller::start_beside_openkruise(world, &["--prefer=crr"]).await;
     // The second knows from the first how the sidecar ends.
     for name in ["first", "second"] {
-        world.create_pod(pod(name, spec("OnFailure", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
+        world.create_pod(pod(name, spec("OnFailure", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
         world.pod_ends(name, "Succeeded").await;
     }
-    tells(&world, "first", &["RecreateRequested", "RecreateFailed", "SidecarSwapped", "SidecarEnded"]).await;
-    tells(&world, "second", &["SidecarSwapped", "SidecarEnded"]).await;
-    assert_eq!(asked(&world), ["first"]);
-    drop(openkruise);
-    world.done().await;
+    tells(world, "first", &["RecreateRequested", "RecreateFailed", "SidecarSwapped", "SidecarEnded"]).await;
+    tells(world, "second", &["SidecarSwapped", "SidecarEnded"]).await;
+    assert_eq!(asked(world), ["first"]);
 }
 
-#[tokio::test]
-async fn a_daemon_that_is_dead_costs_less_than_a_minute() {
-    let world = World::new("dead-daemon").await;
-    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
+pub async fn a_daemon_that_is_dead_costs_less_than_a_minute(world: &World, openkruise: &OpenKruise) {
+    let _controller = Controller::start_beside_openkruise(world, &["--prefer=crr"]).await;
     openkruise.stop_daemon();
     // Two kinds of sidecars: of one kind only one is asked for, while nobody knows how it ends.
     for (policy, name) in [("Never", "log"), ("OnFailure", "proxy")] {
-        let containers = vec![main_ok(&world), sidecar(&world, name, EXITS_143)];
+        let containers = vec![main_ok(world), sidecar(world, name, EXITS_143)];
         world.create_pod(pod(&policy.to_lowercase(), spec(policy, containers))).await;
     }
     for name in ["never", "onfailure"] {
         world.pod_ends(name, "Succeeded").await;
-        let times = tells(&world, name, &["RecreateRequested", "RecreateUnanswered", "SidecarSwapped", "SidecarEnded"]).await;
-        assert!(times[2] < Duration::from_secs(60).as_secs_f64(), "{name} was swapped after {} s", times[2]);
+        let times = tells(world, name, &["RecreateRequested", "RecreateUnanswered", "SidecarSwapped", "SidecarEnded"]).await;
+        assert!(times[2] < MINUTE, "{name} was swapped after {} s", times[2]);
     }
-    drop(openkruise);
-    world.done().await;
 }
 
-#[tokio::test]
-async fn a_daemon_that_is_removed_costs_nothing() {
-    let world = World::new("no-daemon").await;
-    let openkruise = OpenKruise::install(&world, SidecarTerminator::Off).await;
-    let _controller = Controller::start_beside_openkruise(&world, &["--prefer=crr"]).await;
-    openkruise.stop_daemon();
-    world.create_pod(pod("asked", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
-    eventually("a request", || async { (!asked(&world).is_empty()).then_some(()) }).await;
+/// The daemon must be dead when this begins.
+pub async fn a_daemon_that_is_removed_costs_less_than_a_minute(world: &World, openkruise: &OpenKruise) {
+    let _controller = Controller::start_beside_openkruise(world, &["--prefer=crr"]).await;
+    world.create_pod(pod("asked", spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
+    eventually("a request", || async { (!asked(world).is_empty()).then_some(()) }).await;
     openkruise.remove_daemon();
     world.pod_ends("asked", "Succeeded").await;
-    tells(&world, "asked", &["RecreateRequested", "SidecarSwapped", "SidecarEnded"]).await;
-    world.create_pod(pod("swapped", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
+    let times = tells(world, "asked", &["RecreateRequested", "SidecarSwapped", "SidecarEnded"]).await;
+    assert!(times[1] < MINUTE, "swapped after {} s", times[1]);
+    world.create_pod(pod("swapped", spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
     world.pod_ends("swapped", "Succeeded").await;
-    tells(&world, "swapped", &["SidecarSwapped", "SidecarEnded"]).await;
-    assert_eq!(asked(&world), ["asked"]);
-    drop(openkruise);
-    world.done().await;
+    tells(world, "swapped", &["SidecarSwapped", "SidecarEnded"]).await;
+    assert_eq!(asked(world), ["asked"]);
 }

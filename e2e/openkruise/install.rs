@@ -1,4 +1,4 @@
-//! OpenKruise on the cluster for one case at a time.
+//! OpenKruise on the cluster, for the cases of one installation at a time.
 
 use std::process::{Command, Stdio};
 
@@ -13,7 +13,7 @@ static ONE: Mutex<()> = Mutex::const_new(());
 
 /// Its manager and its daemon; taken out again when this is dropped.
 pub struct OpenKruise {
-    namespace: String,
+    namespaces: Vec<String>,
     _only: MutexGuard<'static, ()>,
 }
 
@@ -25,31 +25,20 @@ pub enum SidecarTerminator {
 }
 
 impl OpenKruise {
-    /// Installs it so that it acts in this namespace only, and gives the controller of this namespace the rights of
+    /// Installs it so that it acts in these namespaces only, and gives the controllers of these namespaces the rights of
     /// `deploy/openkruise.yaml`.
-    pub async fn install(world: &World, terminator: SidecarTerminator) -> Self {
+    pub async fn install(worlds: &[&World], terminator: SidecarTerminator) -> Self {
         let only = ONE.lock().await;
-        let installed = Self { namespace: world.namespace.clone(), _only: only };
-        let mut arguments = vec!["openkruise", "up", "--namespace", &world.namespace];
+        let installed = Self { namespaces: worlds.iter().map(|world| world.namespace.clone()).collect(), _only: only };
+        let mut arguments = vec!["openkruise", "up"];
+        arguments.extend(installed.namespaces.iter().flat_map(|namespace| ["--namespace", namespace]));
         if terminator == SidecarTerminator::On {
             arguments.push("--sidecar-terminator");
         }
         succeeds(Command::new(CLUSTER).args(arguments));
-        installed.grant();
-        installed
-    }
-
-    fn grant(&self) {
-        let namespace = &self.namespace;
-        let account = format!("--serviceaccount={namespace}:swaplet");
         kubectl(&["apply", "-f", RIGHTS]);
-        kubectl(&["create", "rolebinding", "swaplet-requests", "-n", namespace, "--clusterrole=swaplet-requests", &account]);
-        kubectl(&["create", "rolebinding", namespace, "-n", "kruise-system", "--role=swaplet-openkruise", &account]);
-        kubectl(&["create", "clusterrolebinding", &self.binding(), "--clusterrole=swaplet-openkruise", &account]);
-    }
-
-    fn binding(&self) -> String {
-        format!("{}-openkruise", self.namespace)
+        installed.namespaces.iter().for_each(|namespace| grant(namespace));
+        installed
     }
 
     /// The daemon is dead, and its pod is still Ready.
@@ -66,8 +55,21 @@ impl OpenKruise {
 impl Drop for OpenKruise {
     fn drop(&mut self) {
         let _ = Command::new(CLUSTER).args(["openkruise", "down"]).status();
-        let _ = Command::new("kubectl").args(["delete", "clusterrolebinding", &self.binding()]).stdout(Stdio::null()).status();
+        let bindings = self.namespaces.iter().map(|namespace| binding(namespace));
+        let delete = ["delete", "clusterrolebinding"];
+        let _ = Command::new("kubectl").args(delete).args(bindings).stdout(Stdio::null()).status();
     }
+}
+
+fn grant(namespace: &str) {
+    let account = format!("--serviceaccount={namespace}:swaplet");
+    kubectl(&["create", "rolebinding", "swaplet-requests", "-n", namespace, "--clusterrole=swaplet-requests", &account]);
+    kubectl(&["create", "rolebinding", namespace, "-n", "kruise-system", "--role=swaplet-openkruise", &account]);
+    kubectl(&["create", "clusterrolebinding", &binding(namespace), "--clusterrole=swaplet-openkruise", &account]);
+}
+
+fn binding(namespace: &str) -> String {
+    format!("{namespace}-openkruise")
 }
 
 fn kubectl(arguments: &[&str]) {

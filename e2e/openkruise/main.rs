@@ -1,7 +1,7 @@
 //! swaplet beside the real OpenKruise: its manager and its daemon, built from its Go module.
 //!
 //! Needs what the other cases of the cluster need, and `e2e/cluster`. OpenKruise is one per cluster: so these cases are a test of
-//! their own, and wait for each other. It acts in the namespace of its case only.
+//! their own, and wait for each other. It acts in the namespaces of its cases only.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 
@@ -17,6 +17,7 @@ mod daemon;
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod images;
 mod install;
+mod installations;
 mod outcomes;
 #[path = "../cases/pods.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]

@@ -6,17 +6,16 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ListParams;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::client::ClusterArgs;
 use super::print;
 use super::rules::NodeTableArgs;
-use super::table::{Output, dash, render};
+use super::table::{Output, age, dash, render};
 use crate::controller::clock::time_of_day;
-use crate::controller::verdict_store::{AllKept, CONFIG_MAP, Kept, read};
+use crate::controller::list::{list, words};
+use crate::controller::verdict_store::{AllKept, Kept, all_in};
 use crate::decide::budget::Rate;
 use crate::decide::node_class::{NodeClass, Recognised};
 use crate::decide::node_table::{BUILT_IN, NodeTable};
@@ -25,8 +24,6 @@ use crate::objects::node::{Node, NodeWire};
 
 /// Something could not be read.
 const UNREADABLE: u8 = 2;
-/// Objects per answer of the API server, as in kubectl.
-const PAGE: u32 = 500;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +39,9 @@ Examples:
   swaplet nodes --print-rows
   swaplet nodes --node-classes my-nodes.yaml
   swaplet run --node-classes my-nodes.yaml ...
+
+  # Find out what a node does, on throw-away pods
+  swaplet probe my-node --exit-image ... --park-image ...
 
   # One node is easier told by itself
   kubectl label node my-node swaplet.io/node-class=VirtualInert
@@ -93,15 +93,10 @@ impl NodesArgs {
         }
         let table = self.table.table()?;
         let client = self.cluster.client().await?;
-        let nodes = list(&client).await.context("cannot list nodes")?;
+        let nodes = list(&Api::<NodeWire>::all(client.clone()), "", NodeWire::read).await.context("cannot list nodes")?;
         let mut problems = missing(&self.names, &nodes);
-        let kept = match kept(&client, self.state_namespace.as_deref()).await {
-            Ok(kept) => kept,
-            Err(error) => {
-                problems.push(format!("what was proved on nodes is not shown: {error:#}"));
-                AllKept::new()
-            }
-        };
+        let (kept, problem) = kept_or_problem(&client, self.state_namespace.as_deref()).await;
+        problems.extend(problem);
         let wanted = |node: &Node| self.names.is_empty() || self.names.iter().any(|name| **name == *node.name);
         let now = time_of_day();
         let mut rows: Vec<Row> = nodes.iter().filter(|node| wanted(node)).map(|node| Row::of(node, &table, &kept, now)).collect();
@@ -115,31 +110,37 @@ impl NodesArgs {
     }
 }
 
-/// Page by page: only what counts of each node is kept.
-async fn list(client: &Client) -> anyhow::Result<Vec<Node>> {
-    let api: Api<NodeWire> = Api::all(client.clone());
-    let mut parameters = ListParams::default().limit(PAGE);
-    let mut nodes = Vec::new();
-    loop {
-        let page = api.list(&parameters).await?;
-        nodes.extend(page.items.into_iter().filter_map(NodeWire::read));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(nodes),
-        }
-    }
-}
-
 fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {
     let known: BTreeSet<&str> = nodes.iter().map(|node| &*node.name).collect();
     names.iter().filter(|name| !known.contains(name.as_str())).map(|name| format!("there is no node {name}")).collect()
 }
 
-async fn kept(client: &Client, namespace: Option<&str>) -> anyhow::Result<AllKept> {
-    let maps: Api<ConfigMap> = namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace));
-    let named = ListParams::default().fields(&format!("metadata.name={CONFIG_MAP}"));
-    let found = maps.list(&named).await.context("cannot list ConfigMaps; name the namespace of the controller with --state-namespace")?;
-    Ok(found.items.iter().flat_map(read).collect())
+/// What is shown of a node now, and what is wrong with that.
+pub(super) struct Shown {
+    pub(super) class: NodeClass,
+    pub(super) why: String,
+    pub(super) problems: Vec<String>,
+}
+
+/// What `swaplet nodes` shows of this node.
+pub(super) async fn shown(client: &Client, node: &Node, table: &NodeTable, state_namespace: Option<&str>) -> Shown {
+    let (kept, problem) = kept_or_problem(client, state_namespace).await;
+    let row = Row::of(node, table, &kept, time_of_day());
+    Shown { class: row.class, why: row.why(), problems: problem.into_iter().chain(row.problem()).collect() }
+}
+
+async fn kept_or_problem(client: &Client, namespace: Option<&str>) -> (AllKept, Option<String>) {
+    match all_in(client, namespace).await {
+        Ok(kept) => (kept, None),
+        Err(error) => {
+            let problem = format!(
+                "what was proved on nodes is not shown, because ConfigMaps cannot be read ({}): name the namespace of the controller with \
+                 --state-namespace",
+                words(&error)
+            );
+            (AllKept::new(), Some(problem))
+        }
+    }
 }
 
 /// What is said about one node.
@@ -229,14 +230,6 @@ fn show(rows: &[Row], output: Output, now: Timestamp) -> anyhow::Result<String> 
     render(output, &lines, &json!({"nodes": rows.iter().map(Row::entry).collect::<Vec<_>>()}))
 }
 
-/// From one time to another, in the largest unit that makes two of it, as kubectl counts ages.
-fn age(from: Timestamp, to: Timestamp) -> String {
-    let seconds = from.duration_until(to).as_secs().max(0);
-    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
-    let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
-    unit.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,12 +293,5 @@ mod tests {
         assert_eq!((&json["nodes"][4]["class"], &json["nodes"][4]["takenFor"]), (&json!("VirtualRejects"), &json!("Unknown")));
         assert_eq!((&json["nodes"][0]["updatesPerSecond"], &json["nodes"][0]["endsEciSidecars"]), (&json!(4.0), &json!(true)));
         assert_eq!(json["nodes"][1]["row"], Value::Null);
-    }
-
-    #[test]
-    fn ages_are_counted_as_kubectl_does() {
-        for (seconds, text) in [(-5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (200_000, "2d")] {
-            assert_eq!(age(at(0), at(seconds)), text);
-        }
     }
 }

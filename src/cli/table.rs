@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use clap::ValueEnum;
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// Between columns, as in kubectl.
@@ -29,9 +30,17 @@ pub(super) fn render(output: Output, lines: &[Vec<String>], value: &Value) -> an
     Ok(match output {
         Output::Table | Output::Wide if lines.len() < 2 => String::new(),
         Output::Table | Output::Wide => aligned(lines),
-        Output::Json => format!("{value:#}\n"),
-        Output::Yaml => serde_saphyr::to_string(value)?,
+        Output::Json => json(value),
+        Output::Yaml => yaml(value)?,
     })
+}
+
+pub(super) fn json(value: &Value) -> String {
+    format!("{value:#}\n")
+}
+
+pub(super) fn yaml(value: &Value) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(value)?)
 }
 
 /// A cell is never empty, so that columns can be counted.
@@ -40,7 +49,8 @@ pub(super) fn dash(text: impl Into<String>) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-fn aligned(lines: &[Vec<String>]) -> String {
+/// Columns as wide as their longest cell.
+pub(super) fn aligned(lines: &[Vec<String>]) -> String {
     let lines: Vec<Vec<String>> = lines.iter().map(|line| line.iter().map(|cell| printable(cell)).collect()).collect();
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let length = |line: &Vec<String>, column: usize| line.get(column).map_or(0, |cell| cell.chars().count());
@@ -60,8 +70,16 @@ fn aligned(lines: &[Vec<String>]) -> String {
 }
 
 /// What a manifest or an object says must not be able to draw on the terminal.
-fn printable(cell: &str) -> String {
+pub(super) fn printable(cell: &str) -> String {
     cell.chars().map(|sign| if sign.is_control() { '?' } else { sign }).collect()
+}
+
+/// From one time to another, in the largest unit that makes two of it, as kubectl counts ages.
+pub(super) fn age(from: Timestamp, to: Timestamp) -> String {
+    let seconds = from.duration_until(to).as_secs().max(0);
+    let units = [(86_400, "d"), (3600, "h"), (60, "m")];
+    let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
+    unit.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
 }
 
 #[cfg(test)]
@@ -74,5 +92,12 @@ mod tests {
             [vec!["NAME", "B"], vec!["long-name", "x"], vec!["\u{1b}[2J", "y"]].map(|line| line.into_iter().map(str::to_owned).collect());
         assert_eq!(aligned(&lines), "NAME        B\nlong-name   x\n?[2J        y\n");
         assert_eq!(render(Output::Wide, &lines[..1], &Value::Null).unwrap(), "");
+    }
+
+    #[test]
+    fn ages_are_counted_as_kubectl_does() {
+        for (seconds, text) in [(-5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (7199, "119m"), (7200, "2h"), (200_000, "2d")] {
+            assert_eq!(age(Timestamp::UNIX_EPOCH, Timestamp::from_second(seconds).unwrap()), text);
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
 
+mod around;
 mod entry;
 mod jobs;
 mod requests;
@@ -11,14 +12,15 @@ mod restarts;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use self::around::Around;
 use self::entry::Entry;
 use super::budgets::Budgets;
 use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
 use super::openkruise::Known;
 use super::queue::FairQueue;
+use super::selection::Selected;
 use super::writer::{Outcome, Target};
-use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report};
 use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
@@ -100,6 +102,7 @@ pub struct Index {
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
+    pub(super) selected: Selected,
 }
 
 impl Index {
@@ -108,9 +111,9 @@ impl Index {
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
-        let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
+        let (entries, due, ready, selected) = (HashMap::new(), BTreeSet::new(), FairQueue::default(), Selected::default());
         let (headroom, restarting) = (Ledger::default(), HashMap::new());
-        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom, restarting, due, ready, list: 0 }
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom, restarting, due, ready, list: 0, selected }
     }
 
     /// How many pods are kept.
@@ -141,6 +144,7 @@ impl Index {
     pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
         let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
         gone.iter().for_each(|uid| self.forget(uid));
+        self.selected.listed(|uid| self.entries.contains_key(uid));
         self.headroom.pod_list_ends(self.list);
         self.look_at_woken(now)
     }
@@ -180,6 +184,7 @@ impl Index {
     fn forget(&mut self, uid: &str) {
         self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else { return };
+        self.selected.over(uid, entry.pod.phase);
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
         }
@@ -291,18 +296,20 @@ impl Index {
     /// Decides about a pod and does with the decision all that is not a write.
     fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
         let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let Rules { exit_images, ladder, .. } = &self.rules;
+        let exit_images = &self.rules.exit_images;
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
         let shown = entry.count(&mut self.headroom, exit_images);
         let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|proved| entry.proved.replace(*proved) != Some(*proved));
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
-        let (node, facts) = self.nodes.about(&entry.pod, entry.memory.mains_done_at, now);
-        let node = self.openkruise.class(&entry.pod, node);
-        let openkruise = self.openkruise.around(&entry.pod);
-        entry.memory.observe_request(openkruise.request, now);
-        let around = Circumstances { exit_images, ladder, headroom: &self.headroom, node, facts, openkruise, now };
-        let decision = decide(&entry.pod, &entry.memory, &around);
+        entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
+        let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
+        let decision = if self.selected.may_be_written(uid) {
+            decide(&entry.pod, &entry.memory, &around.of(&entry.pod, &entry.memory, now))
+        } else {
+            Decision::quiet(Reason::NotSelected)
+        };
+        self.selected.decided(uid, decision.reason);
         let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
             (Need::Nothing, Some(restarts)) => Need::Asked(*restarts),
             (need, _) => need,

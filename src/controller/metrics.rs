@@ -28,6 +28,8 @@ pub struct Metrics {
     decisions: Family<ByReason, Counter>,
     writes: Family<ByOutcome, Counter>,
     watch_troubles: Counter,
+    /// 1 in the process that leads, or is alone.
+    pub leads: Gauge,
     /// Pods that are kept.
     pub pods: Gauge,
     /// Pods that wait for a write.
@@ -48,6 +50,7 @@ impl Metrics {
             decisions: Family::default(),
             writes: Family::default(),
             watch_troubles: Counter::default(),
+            leads: Gauge::default(),
             pods: Gauge::default(),
             waiting: Gauge::default(),
             requests: Gauge::default(),
@@ -59,6 +62,7 @@ impl Metrics {
         registry.register("decisions", "Changes of the decision about a pod, by reason", metrics.decisions.clone());
         registry.register("writes", "Requests that write, by resource and outcome", metrics.writes.clone());
         registry.register("watch_troubles", "Failures to list or watch pods or Jobs", metrics.watch_troubles.clone());
+        registry.register("leads", "Whether this process leads, or is alone", metrics.leads.clone());
         registry.register("pods", "Pods with sidecars that are not finished", metrics.pods.clone());
         registry.register("waiting", "Pods that wait for a write", metrics.waiting.clone());
         let requests = metrics.requests.clone();

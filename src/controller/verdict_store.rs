@@ -18,6 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::list::list;
 use super::writer::FIELD_MANAGER;
 use crate::decide::node_verdicts::{MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS};
 
@@ -106,6 +107,19 @@ pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> All
 pub fn read(map: &ConfigMap) -> AllKept {
     let entries = map.data.iter().flatten();
     entries.filter_map(|(node, text)| Some((node.clone(), serde_json::from_str(text).ok()?))).collect()
+}
+
+/// What any controller has kept: in this namespace, or in all.
+///
+/// # Errors
+/// The ConfigMap cannot be read, or ConfigMaps cannot be listed.
+pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<AllKept> {
+    let Some(namespace) = namespace else {
+        let kept = list(&Api::all(client.clone()), &format!("metadata.name={CONFIG_MAP}"), |map| Some(read(&map))).await?;
+        return Ok(kept.into_iter().flatten().collect());
+    };
+    let map = Api::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await?;
+    Ok(map.as_ref().map(read).unwrap_or_default())
 }
 
 /// Keeps verdicts, in the background.

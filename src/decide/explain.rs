@@ -3,26 +3,30 @@
 //! The steps are those of [`decide`], asked through the same functions, so that an explanation cannot say anything else than what
 //! the controller does.
 
+mod words;
+
 use super::circumstances::Circumstances;
-use super::decision::{Action, Decision, Report};
+use super::decision::{Decision, Report};
 use super::headroom::Headroom;
 use super::ladder::{Rung, Step};
 use super::memory::Memory;
+use super::node_class::NodeClass;
 use super::openkruise;
 use super::preflight::{Preflight, preflight};
 use super::roles::{self, Mains};
 use super::swap;
-use super::terminate::{Unended, ask, decide, out_of_scope, refused, turn};
-use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy, Terminated};
+use super::terminate::{self, Unended, ask, decide, out_of_scope, refused, turn};
+use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
+pub use words::{describe, in_words, sentence};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
 const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
 const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
-const NODE: &str = "labels and taints of the node, and what was proved there";
+const NODE: &str = "labels, annotations and taints of the node, and what was proved there (swaplet nodes)";
 const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
-const FIT: &str = "command, PATH and mounts of the container, beside the paths of the exit image (truth table, rows 7 to 10 and 36)";
+const FIT: &str = "command, PATH and mounts of the container beside the paths of the exit image (swaplet check)";
 const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
-const LADDER: &str = "the ladder of the node's class";
+const LADDER: &str = "the ladder of the node's class (swaplet nodes --help)";
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,22 +46,28 @@ pub struct Explanation {
     pub findings: Vec<Finding>,
     /// What comes of it.
     pub decision: Decision,
+    /// The decision in one sentence.
+    pub sentence: String,
+    /// What happens next, and what the user can do, a sentence or two each; empty where nothing does and nothing is to be done.
+    pub next: Vec<String>,
 }
 
-/// Decides about a pod as [`decide`] does, and tells how.
+/// Decides about a pod as [`decide`] does, and tells how. `node_why` is what told the class of its node.
 #[must_use]
-pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Explanation {
+pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Explanation {
+    let decision = decide(pod, memory, around);
     let mut findings = vec![scope(pod)];
-    if out_of_scope(pod, memory, around).is_none() {
-        findings.extend(pod.containers.iter().map(|each| container(pod, each)));
-        if refused(pod).is_none() {
-            findings.push(mains(pod));
-            if roles::mains_state(pod) == Mains::Done {
-                findings.extend(rungs(pod, memory, around));
-            }
-        }
+    findings.extend(pod.containers.iter().map(|each| container(pod, each)));
+    if out_of_scope(pod, memory, around).is_none() && refused(pod).is_none() {
+        findings.push(mains(pod));
+        findings.extend(if roles::mains_state(pod) == Mains::Done {
+            rungs(pod, memory, around, node_why, &decision)
+        } else {
+            outlook(pod, memory, around, node_why)
+        });
     }
-    Explanation { findings, decision: decide(pod, memory, around) }
+    let (sentence, next) = (sentence(pod, &decision), words::next(pod, &decision, around));
+    Explanation { findings, decision, sentence, next }
 }
 
 fn finding(subject: impl Into<String>, seen: String, rule: &'static str) -> Finding {
@@ -66,36 +76,60 @@ fn finding(subject: impl Into<String>, seen: String, rule: &'static str) -> Find
 
 fn scope(pod: &Pod) -> Finding {
     let deleting = if pod.deleting { ", being deleted" } else { "" };
-    finding("pod", format!("restartPolicy {}, phase {:?}{deleting}", policy(&pod.restart_policy), pod.phase), SCOPE)
+    finding("pod", format!("restartPolicy {}, phase {}{deleting}", policy(&pod.restart_policy), pod.phase.as_str()), SCOPE)
 }
 
 fn policy(policy: &RestartPolicy) -> String {
     match policy {
+        RestartPolicy::Always => "Always".to_owned(),
+        RestartPolicy::OnFailure => "OnFailure".to_owned(),
+        RestartPolicy::Never => "Never".to_owned(),
         RestartPolicy::Unknown(text) => format!("{text:?}"),
-        known => format!("{known:?}"),
     }
 }
 
 fn container(pod: &Pod, container: &Container) -> Finding {
-    let role = match container.mark.is_sidecar() {
-        _ if roles::is_left_to_platform(pod, container) => "left to the platform under the node",
-        true => "sidecar",
-        false => "main",
-    };
-    let own = container.restart_policy.as_ref().map(|own| format!(", its own restartPolicy {}", policy(own))).unwrap_or_default();
-    finding(format!("container {}", container.name), format!("{role}{own}; image {}; {}", container.image, state(container)), ROLES)
+    let mut seen = role(pod, container).to_owned();
+    if let Some(own) = &container.restart_policy {
+        seen.push_str(&format!(", its own restartPolicy {}", policy(own)));
+    }
+    if let Some(image) = &container.mark.with_image {
+        seen.push_str(&format!(", asks for exit image {image}"));
+    }
+    if container.mark.ignores_exit_code() {
+        seen.push_str(", its exit code does not count");
+    }
+    finding(format!("container {}", container.name), format!("{seen}; image {}; {}", container.image, state(container)), ROLES)
+}
+
+fn role(pod: &Pod, container: &Container) -> &'static str {
+    if roles::is_left_to_platform(pod, container) {
+        "left to the platform under the node"
+    } else if container.mark.is_sidecar() {
+        "sidecar"
+    } else if container.mark.problem.is_some() {
+        "main, because its mark is not valid"
+    } else {
+        "main"
+    }
 }
 
 fn state(container: &Container) -> String {
     let Some(status) = &container.status else { return "not reported by the node".to_owned() };
-    match &status.state {
+    let mut state = match &status.state {
         ContainerState::Waiting { reason, message } if message.is_empty() => format!("waiting ({reason})"),
         ContainerState::Waiting { reason, message } => format!("waiting ({reason}: {message})"),
         ContainerState::Running { .. } => "running".to_owned(),
-        ContainerState::Terminated(Terminated { exit_code: Some(code), .. }) => format!("ended with exit code {code}"),
-        ContainerState::Terminated(_) => "ended, exit code not reported".to_owned(),
+        ContainerState::Terminated(end) => format!("ended ({})", super::ending::describe_code(end)),
         ContainerState::Unreported => "reported without a state".to_owned(),
+    };
+    if status.restart_count > 0 {
+        state.push_str(&format!("; restarts: {}", status.restart_count));
     }
+    if let Some(end) = &status.last_end {
+        state.push_str(&format!("; the container before it ended ({})", super::ending::describe_code(end)));
+    }
+    state
 }
 
 fn mains(pod: &Pod) -> Finding {
@@ -107,23 +141,42 @@ fn mains(pod: &Pod) -> Finding {
     finding("main containers", seen, MAINS)
 }
 
-fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Vec<Finding> {
+fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
     if around.facts.unseen_until.is_some() {
-        return vec![finding("node", format!("{} has not been seen yet", pod.node), NODE)];
+        return finding("node", format!("{} has not been seen yet", pod.node), NODE);
     }
-    let mut findings = vec![finding("node", format!("class {}", around.node), NODE)];
+    let beside = if around.node == NodeClass::Daemon { "; OpenKruise's daemon is Ready beside its kubelet" } else { "" };
+    finding("node", format!("{} is taken as {} ({why}{beside})", pod.node, around.node), NODE)
+}
+
+/// What can be said of the sidecars while a main is not done.
+fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Vec<Finding> {
+    let mut findings = vec![node(pod, around, node_why)];
     let (unended, rungs) = turn(pod, memory, around);
-    if let Some(left) = openkruise::left(pod, &unended, memory, around) {
-        findings.push(finding("OpenKruise", notes_or_reason(&left), OPENKRUISE));
+    if rungs.contains(&Rung::Swap) {
+        findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+    }
+    findings
+}
+
+fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> {
+    let mut findings = vec![node(pod, around, node_why)];
+    if around.facts.unseen_until.is_some() {
+        return findings;
+    }
+    let (unended, rungs) = turn(pod, memory, around);
+    if let Some(left) = openkruise::left(pod, &terminate::unended(pod), memory, around) {
+        findings.push(finding("OpenKruise", sentence(pod, &left), OPENKRUISE));
         return findings;
     }
     if rungs.contains(&Rung::Swap) {
-        findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+        let unswapped = unended.iter().filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
+        findings.extend(unswapped.map(|(_, sidecar)| fit(pod, sidecar, around)));
         findings.extend(restarts(pod, &unended, memory, around));
     }
     for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
         let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
-        findings.push(finding(format!("rung {rung:?}"), answer(*rung, &step), LADDER));
+        findings.push(finding(words::way(*rung), answer(pod, &step, decision), LADDER));
         if matches!(step, Step::Here(_)) {
             break;
         }
@@ -135,7 +188,7 @@ fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
     let seen = match preflight(pod, sidecar, around.exit_images) {
         Preflight::Image { image, .. } => format!("{image} would end it"),
         Preflight::Awaited(paths) => format!("an exit image with {} is to be pushed first", paths.join(", ")),
-        Preflight::Blocked { report, .. } => report.reason.to_string(),
+        Preflight::Blocked { report, .. } => format!("none ({})", report.reason),
     };
     finding(format!("exit image for {}", sidecar.name), seen, FIT)
 }
@@ -147,32 +200,23 @@ fn restarts(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circum
     (swaps > 0 && answer != Headroom::Free).then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
 }
 
-fn answer(rung: Rung, step: &Step) -> String {
+/// What the decision tells in full is named by its reason only.
+fn answer(pod: &Pod, step: &Step, decision: &Decision) -> String {
+    let is_told = |report: &Report| decision.reports.iter().any(|told| told.reason == report.reason);
     match step {
-        Step::Here(Decision { action: Some(action), .. }) => describe(action),
-        Step::Here(decision) => format!("waits: {}", decision.reason),
-        Step::Next { reports, .. } if reports.is_empty() => format!("{rung:?} is not open for this pod"),
-        Step::Next { reports, .. } => notes(reports),
+        Step::Here(Decision { action: Some(action), .. }) => format!("leads on: {}", describe(action)),
+        Step::Here(here) if here.reports.is_empty() => sentence(pod, here),
+        Step::Here(here) => reasons(&here.reports),
+        Step::Next { reports, .. } if reports.is_empty() => "not open for this pod".to_owned(),
+        Step::Next { reports, .. } if reports.iter().all(is_told) => format!("does not lead on: {}", reasons(reports)),
+        Step::Next { reports, .. } => format!("does not lead on: {}", notes(reports)),
     }
 }
 
-fn notes_or_reason(decision: &Decision) -> String {
-    if decision.reports.is_empty() { decision.reason.to_string() } else { notes(&decision.reports) }
+fn reasons(reports: &[Report]) -> String {
+    reports.iter().map(|report| report.reason.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn notes(reports: &[Report]) -> String {
     reports.iter().map(|report| format!("{}: {}", report.reason, report.note)).collect::<Vec<_>>().join("; ")
-}
-
-/// An action in words.
-#[must_use]
-pub fn describe(action: &Action) -> String {
-    match action {
-        Action::Swap(swaps) => {
-            let swaps: Vec<_> = swaps.iter().map(|swap| format!("{} (image {} -> {})", swap.container, swap.from, swap.to)).collect();
-            format!("swaps {}", swaps.join(", "))
-        }
-        Action::Finish(finish) => format!("writes phase {}", finish.phase.as_str()),
-        Action::Recreate(containers) => format!("asks OpenKruise's daemon to end {}", containers.join(", ")),
-    }
 }

@@ -146,19 +146,6 @@ fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstanc
     note
 }
 
-/// What a rung has decided, with what the rungs before it have `refused`: a request tells why it was made, and after one that did
-/// not do it, that is told along.
-pub(super) fn tell(mut decision: Decision, refused: Vec<Report>) -> Decision {
-    if let (Some(Action::Recreate(_)), Some(done)) = (&decision.action, &mut decision.done) {
-        for report in &refused {
-            let _ = write!(done.note, "; {}: {}", report.reason, report.note);
-        }
-    }
-    let is_failed = |report: &Report| matches!(report.reason, Reason::RecreateUnanswered | Reason::RecreateFailed);
-    decision.reports.extend(refused.into_iter().filter(is_failed));
-    decision
-}
-
 /// What keeps a request from ending this container, or makes it do harm.
 fn obstacle(pod: &Pod, target: &Container, memory: &Memory, around: &Circumstances<'_>) -> Option<Report> {
     if !is_running(target) {

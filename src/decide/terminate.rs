@@ -4,10 +4,11 @@
 //! whose mains are done (a sidecar in ImagePullBackOff keeps it Pending, and the swap releases it: truth table, row 25); a
 //! missing status of a sidecar is tolerated; a pod whose containers are all sidecars is refused, not ended.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::circumstances::Circumstances;
-use super::decision::{Decision, Report};
+use super::decision::{Action, Decision, Report};
 use super::ending;
 use super::finish;
 use super::ladder::{Ladder, Rung, Step};
@@ -187,7 +188,7 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     let mut earliest: Option<Duration> = None;
     for (nth, rung) in rungs.iter().enumerate() {
         match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
-            Step::Here(decision) => return recreate::tell(decision, refused),
+            Step::Here(decision) => return after(refused, decision),
             Step::Next { reports, again } => {
                 refused.extend(reports);
                 earliest = earliest.into_iter().chain(again).min();
@@ -197,6 +198,19 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     let lacks_room = refused.iter().any(|report| report.reason == Reason::NoHeadroom);
     let swaps_wanted = if lacks_room { swap::wanted(pod, &unended, memory, around) } else { 0 };
     Decision { swaps_wanted, ..exhausted(pod, refused, earliest, around) }
+}
+
+/// What a rung has decided, with what the rungs before it have `refused`: what is not a swap tells why it is none, and a request to
+/// OpenKruise's daemon that did not do it is told along.
+fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
+    if let (Some(Action::Finish(_) | Action::Recreate(_)), Some(done)) = (&decision.action, &mut decision.done) {
+        for report in &refused {
+            let _ = write!(done.note, "; {}: {}", report.reason, report.note);
+        }
+    }
+    let is_failed = |report: &Report| matches!(report.reason, Reason::RecreateUnanswered | Reason::RecreateFailed);
+    decision.reports.extend(refused.into_iter().filter(is_failed));
+    decision
 }
 
 /// The sidecars whose turn it is, and their rungs. On kubelets those whose exit code is to be ignored come last, by `finish` (OpenKruise:
@@ -249,7 +263,7 @@ fn exhausted(pod: &Pod, mut refused: Vec<Report>, again: Option<Duration>, aroun
 fn no_rung(pod: &Pod, around: &Circumstances<'_>) -> Report {
     let (class, node, policy) = (around.node, &pod.node, &pod.restart_policy);
     let note = format!(
-        "node {node} is {class}, where nothing that is allowed ends the sidecars of a pod with restartPolicy {policy:?}: allow finish, delete the pod, or, \
+        "node {node} is {class}, where nothing that is allowed ends the sidecars of a pod with restartPolicy {policy:?}: allow finish (start the controller without --finish=never), delete the pod, or, \
          if the node does restart containers whose image changes, say so with its label {OVERRIDE} (see swaplet nodes)"
     );
     Report { reason: Reason::NoRung, note }

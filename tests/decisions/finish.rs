@@ -272,3 +272,17 @@ fn an_ignored_exit_code_counts_only_on_kubelets_and_beside_the_plain_mark() {
     let off = ready("OnFailure").but("log", |log| log.env(IGNORE_EXIT_CODE, "false"));
     on(NodeClass::Kubelet, Ladder { prefer: None, ..FIRST }).swaps(&off);
 }
+
+#[test]
+fn a_finish_instead_of_a_swap_tells_why() {
+    let odd = sidecar("log").running().spec("command", serde_json::json!(["/opt/odd"]));
+    let pod = pod("Never").with(main_container("main").ended(0)).with(odd);
+    let mut life = on(NodeClass::Kubelet, Ladder { prefer: None, ..FIRST });
+    life.is_silent(&pod, Reason::FinishWaits);
+    let decision = writes(life.later(QUIET_SECONDS), &pod, Phase::Succeeded);
+    assert!(
+        note(&decision).contains("whatever the exit code; NeedsImage: ") && note(&decision).contains("/opt/odd"),
+        "{}",
+        note(&decision)
+    );
+}

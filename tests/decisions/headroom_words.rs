@@ -99,7 +99,7 @@ fn an_explanation_says_what_the_job_allows() {
     let mut life = life(0);
     let pod = done("a").read();
     life.headroom.observe(&pod, Swapped::default(), 0);
-    let findings = explain(&pod, &life.memory, &life.around()).findings;
+    let findings = explain(&pod, &life.memory, &life.around(), "").findings;
     let seen = findings.iter().find(|finding| finding.subject == "restarts of the Job").map(|finding| &*finding.seen);
     let words = "the swaps would fail the Job: 0 restarts count, 1 more would come, and at 1 it fails (backoffLimit 0)";
     assert_eq!(seen, Some(words));

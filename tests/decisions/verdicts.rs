@@ -120,9 +120,9 @@ fn nothing_is_told_while_a_main_runs() {
 fn an_explanation_says_what_was_looked_at() {
     let life = Life::new();
     let pod = ready("Never", calls(sidecar("own"), OWN)).with(sidecar("other").running()).read();
-    let findings = explain(&pod, &life.memory, &life.around()).findings;
+    let findings = explain(&pod, &life.memory, &life.around(), "").findings;
     let seen = |subject: &str| findings.iter().find(|finding| finding.subject == subject).map(|finding| &*finding.seen);
-    assert_eq!(seen("exit image for own"), Some("NeedsImage"));
+    assert_eq!(seen("exit image for own"), Some("none (NeedsImage)"));
     assert_eq!(seen("exit image for other"), Some(format!("{EXIT} would end it").as_str()));
 }
 

@@ -10,10 +10,13 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
+use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::restart::RestartSettings;
 use swaplet::controller::run::{Settings, run};
+use swaplet::controller::selection::{Progress, Selection};
 use swaplet::controller::serve::Health;
+use swaplet::controller::verdict_store::AllKept;
 use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
@@ -21,6 +24,7 @@ use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -108,6 +112,14 @@ impl World {
         self.start(user_agent, concurrency, |settings| settings.rules.ladder = ladder)
     }
 
+    /// Starts a controller for these pods only; what it tells of them comes out of the channel.
+    pub fn start_controller_for(&self, names: &[&str]) -> (Life, mpsc::UnboundedReceiver<Progress>) {
+        let (progress, news) = mpsc::unbounded_channel();
+        let pods = names.iter().map(|name| self.get(name)["metadata"]["uid"].as_str().unwrap().into()).collect();
+        let selection = Selection { pods, kept: AllKept::new(), progress };
+        (self.start(SWAPLET, CONCURRENCY, |settings| settings.selection = Some(selection)), news)
+    }
+
     /// Starts a controller that derives exit images; `push` stands for the registry.
     pub fn start_deriving_controller(&self, push: Push) -> Life {
         self.start(SWAPLET, CONCURRENCY, |settings| {
@@ -119,24 +131,17 @@ impl World {
 
     /// Starts a controller that restarts containers for those who ask for it.
     pub fn start_restarting_controller(&self) -> Life {
-        let started_at = self.server.clock().now();
-        self.start(SWAPLET, CONCURRENCY, |settings| settings.restart = Some(RestartSettings { started_at }))
+        let clock = self.server.clock();
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()) });
+        })
     }
 
     fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let mut settings = Settings {
-            namespace: None,
-            rules: rules(),
-            concurrency,
-            write_deadline: Duration::from_secs(10),
-            instance: user_agent.to_owned(),
-            restart: None,
-            state_namespace: None,
-            push: None,
-        };
+        let mut settings = settings(user_agent, concurrency);
         change(&mut settings);
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
@@ -322,8 +327,24 @@ impl World {
     }
 }
 
+/// What a controller is told that is to swap, all by itself.
+pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
+    Settings {
+        namespace: None,
+        rules: rules(),
+        concurrency,
+        write_deadline: Duration::from_secs(10),
+        instance: user_agent.to_owned(),
+        restart: None,
+        state_namespace: None,
+        selection: None,
+        push: None,
+        leadership: Leadership::undisputed(),
+    }
+}
+
 /// A default exit image, and nothing that is allowed or preferred besides.
-fn rules() -> Rules {
+pub fn rules() -> Rules {
     Rules {
         exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
         ladder: Ladder::default(),

@@ -31,7 +31,7 @@ pub(super) struct Beside {
     /// Whether the manager has been seen, or does not matter.
     settled: bool,
     told: bool,
-    /// Those that are in the log: a missing right is met again and again.
+    /// Those that were told: a missing right is met again and again.
     troubles: HashSet<String>,
 }
 
@@ -86,12 +86,9 @@ impl Beside {
         settles
     }
 
-    /// Says in the log what goes wrong, once.
-    pub fn log(&mut self, trouble: String) {
-        if !self.troubles.contains(&trouble) {
-            tracing::warn!(trouble, "cannot look at OpenKruise; trying again");
-            self.troubles.insert(trouble);
-        }
+    /// What goes wrong, where that is new.
+    pub fn trouble(&mut self, trouble: String) -> Option<News> {
+        self.troubles.insert(trouble.clone()).then_some(News::Trouble(trouble))
     }
 
     /// OpenKruise was removed.

@@ -34,6 +34,8 @@ pub enum News {
     Request(RecreateRequest),
     /// The request for the pod with this uid is gone.
     RequestGone(Box<str>),
+    /// Something of it cannot be looked at, for this reason; another try follows by itself.
+    Trouble(String),
 }
 
 /// Which pods are to be looked at again.
@@ -132,6 +134,7 @@ impl Known {
                 self.seen = true;
                 Concerns::Everybody
             }
+            News::Trouble(_) => Concerns::Nobody,
             News::Terminator(terminator) if terminator == self.terminator => Concerns::Nobody,
             News::Terminator(terminator) => {
                 self.terminator = terminator;

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use super::beside::Beside;
 use super::followed::Next;
 use super::{News, matters};
-use crate::controller::run::Settings;
+use crate::controller::index::Rules;
 use crate::decide::openkruise::{Coexist, Terminator};
 use crate::objects::recreate_request::{GROUP, PLURAL, VERSION};
 
@@ -37,11 +37,10 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// What a controller looks for.
+    /// What a controller looks for that has these rules.
     #[must_use]
-    pub fn of(settings: &Settings) -> Self {
-        let Settings { namespace, rules, restart, .. } = settings;
-        Self { namespace: namespace.clone(), terminator: rules.coexist != Coexist::Own, wanted: matters(rules) || restart.is_some() }
+    pub fn of(namespace: Option<String>, rules: &Rules, restarts: bool) -> Self {
+        Self { namespace, terminator: rules.coexist != Coexist::Own, wanted: matters(rules) || restarts }
     }
 }
 
@@ -92,7 +91,7 @@ impl Observer {
                 NOT_INSTALLED
             }
             Err(error) => {
-                tracing::warn!(error, "cannot ask whether OpenKruise is installed; trying again");
+                self.tell(vec![News::Trouble(format!("cannot ask whether it is installed: {error}"))]).await?;
                 NOT_ANSWERED
             }
         };
@@ -110,7 +109,7 @@ impl Observer {
                 Next::News(news) => self.tell(news).await?,
                 Next::Died => return Err(Closed),
                 Next::Trouble(_) if serves_requests(&self.client).await == Ok(false) => return self.tell(beside.all_gone()).await,
-                Next::Trouble(trouble) => beside.log(trouble),
+                Next::Trouble(trouble) => self.tell(beside.trouble(trouble).into_iter().collect()).await?,
             }
             if beside.settles() {
                 self.tell(vec![News::Seen]).await?;

@@ -1,5 +1,7 @@
 //! The I/O of restarts: the watches, and the writes under way.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
@@ -40,10 +42,16 @@ pub enum Happened {
 }
 
 /// What restarts need of the installation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct RestartSettings {
-    /// The time of day at the start of the process: deadlines of requests are times of day.
-    pub started_at: jiff::Timestamp,
+    /// Tells the time of day: deadlines of requests are times of day. Asked once, whenever the loop begins.
+    pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+}
+
+impl fmt::Debug for RestartSettings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("RestartSettings").finish_non_exhaustive()
+    }
 }
 
 impl Driver {
@@ -59,7 +67,7 @@ impl Driver {
             requests,
             watches: PodWatches::new(client.clone()),
             writes: JoinSet::new(),
-            started_at: settings.restart.map_or(jiff::Timestamp::UNIX_EPOCH, |restart| restart.started_at),
+            started_at: settings.restart.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |restart| (restart.time_of_day)()),
             concurrency: settings.concurrency.max(1),
         }
     }

@@ -78,8 +78,7 @@ struct Totals {
 
 impl Turn {
     pub(super) fn of(pod: &Pod) -> Self {
-        let mains_ended = roles::mains(pod).filter_map(|main| main.end()?.finished_at).max();
-        Self { mains_ended, name: pod.name.clone(), uid: pod.uid.clone() }
+        Self { mains_ended: roles::mains_ended_at(pod), name: pod.name.clone(), uid: pod.uid.clone() }
     }
 }
 

@@ -76,6 +76,8 @@ pub(super) struct World {
     pub(super) excused: Vec<u8>,
     /// Whether every pod writes as soon as it wants to.
     pub(super) naive: bool,
+    /// Whether only mains restart by themselves.
+    pub(super) only_mains_restart: bool,
 }
 
 /// One thing that happens.
@@ -160,6 +162,7 @@ impl World {
             ends: 0,
             excused: vec![0; pods],
             naive: false,
+            only_mains_restart: false,
         };
         world.controller_starts();
         world
@@ -185,7 +188,7 @@ impl World {
                 (alive && pod.main_ended == 0, Step::MainEnds(at)),
                 (alive && pod.swapped && pod.restarted < self.sidecars, Step::NodeRestarts(at)),
                 (alive && pod.main_ended > 0 && pod.restarted == self.sidecars, Step::PodFinishes(at)),
-                (alive && left.restarts > 0, Step::RestartsByItself(at)),
+                (alive && left.restarts > 0 && (pod.main_ended == 0 || !self.only_mains_restart), Step::RestartsByItself(at)),
                 (alive && left.deletions > 0, Step::Deleted(at)),
                 (known.ready, Step::Begins(at)),
                 (known.in_flight, Step::Applied(at)),

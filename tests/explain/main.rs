@@ -1,0 +1,111 @@
+//! `swaplet explain`, through the real binary, in situations that were recorded on a real API server: each file of `situations/` holds
+//! the arguments and what the server answers by path. What is printed is compared with the file of `snapshots/` of the same name.
+//!
+//! To take over a change of words, look at every difference: `INSTA_UPDATE=always cargo test --test explain`, then `git diff`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+
+mod replay;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use replay::Replay;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/explain");
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The arguments of a situation, and more.
+async fn explain(situation: &str, more: &[&str]) -> Output {
+    let replay = Replay::start(&Path::new(FOLDER).join(format!("situations/{situation}.json"))).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
+    command.arg("explain").args(&replay.arguments).args(more).arg("--kubeconfig").arg(replay.kubeconfig());
+    let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert_eq!(replay.writes(), [""; 0], "it only reads");
+    ran
+}
+
+macro_rules! situations {
+    ($($name:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                let ran = explain(stringify!($name), &[]).await;
+                assert!(ran.status.success(), "{}", text(&ran.stderr));
+                assert_eq!(text(&ran.stderr), "");
+                insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+                    insta::assert_snapshot!(stringify!($name), text(&ran.stdout));
+                });
+            }
+        )*
+
+        const SITUATIONS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+situations! {
+    asked_of_openkruises_daemon
+    backoff_limit_0_is_finished
+    backoff_limit_0_without_finish
+    eci_ends_it
+    ended_by_a_swap
+    every_container_marked
+    exit_image_not_pulled
+    few_rights
+    headroom_wait
+    inert_node_under_never
+    left_to_openkruise
+    mains_running
+    native_sidecar
+    needs_image
+    node_that_was_proved_to_reject
+    not_of_a_job
+    not_swappable_is_finished
+    swap_under_never
+    unknown_node_under_never_without_finish
+}
+
+/// A file that no test reads would look like a test that passes.
+#[test]
+fn every_file_belongs_to_a_test() {
+    let expected: BTreeSet<String> = SITUATIONS.iter().map(|name| (*name).to_owned()).collect();
+    for (folder, ending) in [("situations", ".json"), ("snapshots", ".snap")] {
+        let names = std::fs::read_dir(Path::new(FOLDER).join(folder)).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let found: BTreeSet<String> = names.map(|name| name.strip_suffix(ending).unwrap_or(&name).to_owned()).collect();
+        assert_eq!(found, expected, "{folder}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_get_the_same_as_people() {
+    let ran = explain("headroom_wait", &["-o", "json"]).await;
+    let json: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((&json["namespace"], &json["job"], &json["decision"]["reason"]), (&"batch".into(), &"pack".into(), &"HeadroomWait".into()));
+    let findings = json["findings"].as_array().unwrap();
+    let restarts = findings.iter().find(|finding| finding["subject"] == "restarts of the Job").unwrap();
+    assert_eq!(restarts["source"], "Kubernetes: pastBackoffLimitOnFailure");
+    let yaml = explain("headroom_wait", &["-o", "yaml"]).await;
+    assert_eq!(serde_saphyr::from_str::<Value>(&text(&yaml.stdout)).unwrap(), json);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_cannot_be_read_is_named() {
+    let replay = Replay::start(&Path::new(FOLDER).join("situations/swap_under_never.json")).await;
+    for (pod, namespace, code, words) in [
+        ("other", "batch", 1, "cannot read pod batch/other: pods \"other\" not found"),
+        ("job/report", "batch", 2, "only pods can be explained"),
+        ("pod/", "batch", 2, "the name of a pod is missing"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
+        command.args(["explain", pod, "-n", namespace, "--kubeconfig"]).arg(replay.kubeconfig());
+        let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        assert_eq!(ran.status.code(), Some(code), "{}", text(&ran.stderr));
+        assert!(ran.stdout.is_empty() && text(&ran.stderr).contains(words), "{}", text(&ran.stderr));
+    }
+}
