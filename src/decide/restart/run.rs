@@ -79,13 +79,14 @@ fn told(request: &RestartRequest, state: &RecreateState) -> Report {
 
 /// What the request asks for and does not get without a daemon.
 fn remark(request: &RestartRequest, pod: &RestartPod) -> Box<str> {
-    match (request.strategy.grace_seconds, pod.pod.grace_seconds) {
-        (Some(wanted), Some(own)) if wanted != own => format!(
+    let grace = match (request.strategy.grace_seconds, pod.pod.grace_seconds) {
+        (Some(wanted), Some(own)) if wanted != own => Some(format!(
             "strategy.terminationGracePeriodSeconds {wanted} is not honoured without a daemon: the node stops containers with the pod's {own} s"
-        )
-        .into(),
-        _ => Box::default(),
-    }
+        )),
+        _ => None,
+    };
+    let unready = request.strategy.unready_seconds.map(|_| "strategy.unreadyGracePeriodSeconds is not honoured yet".to_owned());
+    grace.into_iter().chain(unready).collect::<Vec<_>>().join("; ").into()
 }
 
 impl Plan {
