@@ -120,20 +120,25 @@ impl Writer {
 
     /// Does what was decided, within the deadline, if this process leads.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
+        let written = self.in_time(async {
+            Ok(Ok(match action {
+                Action::Swap(swaps) => self.swap(target, swaps).await?,
+                Action::Finish(finish) => self.finish(target, finish).await?,
+                Action::Recreate(containers) => self.recreate(target, containers).await?,
+            }))
+        });
+        written.await.unwrap_or_else(|failed| failed)
+    }
+
+    /// What a write has come to; one that takes longer than the deadline, or whose answer was lost, has failed.
+    pub(super) async fn in_time<T>(&self, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
         if !self.leadership.holds() {
-            return Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None };
+            return Err(Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None });
         }
-        let written = async {
-            match action {
-                Action::Swap(swaps) => self.swap(target, swaps).await,
-                Action::Finish(finish) => self.finish(target, finish).await,
-                Action::Recreate(containers) => self.recreate(target, containers).await,
-            }
-        };
         match timeout(self.deadline, written).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => Outcome::Failed { error: error.to_string(), retry_after: None },
-            Err(_) => Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None },
+            Ok(Err(error)) => Err(Outcome::Failed { error: error.to_string(), retry_after: None }),
+            Err(_) => Err(Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None }),
         }
     }
 

@@ -106,6 +106,13 @@ pub const fn in_words(reason: Reason) -> &'static str {
         Reason::SidecarSwapped => "The images of the sidecars were changed.",
         Reason::PhaseWritten => "The phase was written.",
         Reason::RecreateRequested => "OpenKruise's daemon was asked.",
+        Reason::RequestWaits => "swaplet waits: a request to restart containers has not had its turn yet.",
+        Reason::RestartPending => "swaplet waits: the node has not shown the restarted container ready yet.",
+        Reason::ContainerRestarting => "The image of a container was given another spelling, so that the node restarts it.",
+        Reason::ContainerRestarted => "A container was restarted, and is ready.",
+        Reason::RestartFailed => "A container was not restarted, or nobody knows.",
+        Reason::RequestLeft => "The request to restart containers is left to somebody else.",
+        Reason::RequestOver => "Nothing is left to do: the request to restart containers is completed.",
         Reason::SidecarEnded => "Nothing is left to do: the sidecars were ended, and the pod is finished.",
         Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate => {
             "The pod is Failed although every main container exited with 0."
