@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let cli = swaplet::cli::Cli::parse();
+    let cli = match swaplet::cli::Cli::read(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     match cli.run() {
         Ok(code) => code,
         Err(error) => {

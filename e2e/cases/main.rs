@@ -26,6 +26,7 @@ mod pods;
 mod probe;
 mod rescue;
 mod restart;
+mod restart_command;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

@@ -22,6 +22,7 @@ mod outcomes;
 #[path = "../cases/pods.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod pods;
+mod restart;
 #[path = "../cases/virtual_kubelet.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod virtual_kubelet;

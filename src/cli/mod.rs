@@ -15,15 +15,18 @@ mod park_image;
 mod probe;
 mod registry_args;
 mod rescue;
+mod restart;
 mod rules;
 mod run;
 mod table;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::image::registry::install_crypto;
 
@@ -42,6 +45,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::RunArgs>),
+    Restart(Box<restart::RestartArgs>),
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
@@ -53,7 +57,21 @@ enum Command {
     MockNode(Box<mock_node::MockNodeArgs>),
 }
 
+/// The name by which kubectl finds a program that it is to run as `kubectl swaplet`.
+const PLUGIN: &str = "kubectl-swaplet";
+
 impl Cli {
+    /// Reads a command line, the name of the program first. Called as a plugin of kubectl, it speaks of itself as the user does.
+    ///
+    /// # Errors
+    /// The usage, a help text, or what is wrong.
+    pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let line: Vec<OsString> = line.into_iter().collect();
+        let called = line.first().and_then(|program| Path::new(program).file_stem());
+        let command = if called == Some(PLUGIN.as_ref()) { Self::command().bin_name("kubectl swaplet") } else { Self::command() };
+        Self::from_arg_matches(&command.try_get_matches_from(line)?)
+    }
+
     /// Runs the chosen subcommand and gives the exit code of the process.
     ///
     /// # Errors
@@ -64,6 +82,7 @@ impl Cli {
         runtime.block_on(async {
             match self.command {
                 Command::Run(args) => args.run().await,
+                Command::Restart(args) => Ok(args.run().await),
                 Command::Check(args) => args.run().await,
                 Command::Explain(args) => args.run().await,
                 Command::Rescue(args) => args.run().await,

@@ -21,7 +21,18 @@ pub async fn list<K, T>(api: &Api<K>, fields: &str, read: impl Fn(K) -> Option<T
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let mut parameters = ListParams::default().fields(fields).limit(PAGE);
+    list_with(api, ListParams::default().fields(fields), read).await
+}
+
+/// As [`list`], with selectors of fields and labels.
+///
+/// # Errors
+/// As [`list`].
+pub async fn list_with<K, T>(api: &Api<K>, selectors: ListParams, read: impl Fn(K) -> Option<T>) -> kube::Result<Vec<T>>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut parameters = selectors.limit(PAGE);
     let mut found = Vec::new();
     loop {
         let page = timeout(ANSWER, api.list(&parameters)).await.map_err(|late| kube::Error::Service(late.into()))??;

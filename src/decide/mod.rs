@@ -31,5 +31,6 @@ pub mod reason;
 pub mod recreate;
 pub mod restart;
 pub mod roles;
+pub mod rollout;
 pub mod swap;
 pub mod terminate;

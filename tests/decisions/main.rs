@@ -24,6 +24,7 @@ mod properties;
 mod recreate;
 mod restart;
 mod restart_model;
+mod rollout;
 mod small_pods;
 mod verdicts;
 mod writes;

@@ -339,7 +339,9 @@ fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Dur
     }
 }
 
-fn made(outcome: &Result<Stored, Outcome>) -> Made {
+/// Whether a write was made, by what has become of it.
+#[must_use]
+pub const fn made(outcome: &Result<Stored, Outcome>) -> Made {
     match outcome {
         Ok(_) => Made::Yes,
         Err(Outcome::Conflict | Outcome::Gone | Outcome::Denied(_)) => Made::No,

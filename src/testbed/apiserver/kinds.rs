@@ -121,6 +121,7 @@ const TABLE: &[Row] = &[
     ("apps", "v1", "replicasets", "ReplicaSet", &["rs"], true, true, true),
     ("apps", "v1", "statefulsets", "StatefulSet", &["sts"], true, true, true),
     ("apps", "v1", "daemonsets", "DaemonSet", &["ds"], true, true, true),
+    ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", &["pdb"], true, true, true),
     ("apps.kruise.io", "v1alpha1", "containerrecreaterequests", "ContainerRecreateRequest", &["crr"], true, true, true),
     ("apps.kruise.io", "v1alpha1", "imagepulljobs", "ImagePullJob", &[], true, true, true),
     ("apps.kruise.io", "v1alpha1", "imagelistpulljobs", "ImageListPullJob", &[], true, true, true),

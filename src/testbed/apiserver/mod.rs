@@ -17,7 +17,7 @@
 //!   in the refusal of a pod update lists changed paths. Of the types, fields newer than 1.33 are unknown and dropped.
 //! * Zero values that the real types leave out may stay if a client sends them (`hostNetwork: false`).
 //! * Only jobs have a controller (in this testbed), and nodes none: no leases expire, no pod is evicted, services get no
-//!   address, service accounts no token, and pods no token volume. Deployments and the like are stored and nothing else.
+//!   address, service accounts no token, and pods no token volume. Deployments, disruption budgets and the like are stored and nothing else.
 //! * The garbage collector works within the request that makes garbage; it never looks for owners that never existed.
 //! * No logs, exec, attach, port-forward, proxy, eviction, scale, resize, ephemeral containers, token requests.
 //! * `continue` tokens and resource versions are its own: one counter for everything, dense, from 1.
@@ -125,6 +125,11 @@ impl ApiServer {
     /// Lets this function change every object that is created from now on, before it is validated: a mutating admission webhook.
     pub fn set_webhook(&self, webhook: Webhook) {
         self.shared.lock().webhook = Some(webhook);
+    }
+
+    /// Serves no kind of this API group any more, as where its CRDs are not installed.
+    pub fn remove_group(&self, group: &str) {
+        self.shared.lock().kinds.retain(|kind| kind.group != group);
     }
 
     /// Its faults.

@@ -1,6 +1,6 @@
 //! Decoding of bodies by the real types: wrong types are refused, unknown fields dropped or, if asked for, refused.
 
-use k8s_openapi::api::{apps, batch, coordination, core};
+use k8s_openapi::api::{apps, batch, coordination, core, policy};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -34,13 +34,14 @@ pub fn decode(kind: &Kind, object: Value) -> Result<Decoded, String> {
         ("apps", "replicasets") => through::<apps::v1::ReplicaSet>(object),
         ("apps", "statefulsets") => through::<apps::v1::StatefulSet>(object),
         ("apps", "daemonsets") => through::<apps::v1::DaemonSet>(object),
+        ("policy", "poddisruptionbudgets") => through::<policy::v1::PodDisruptionBudget>(object),
         _ => untyped(object),
     }
 }
 
 /// Whether objects of this kind have no type here, as custom resources and CRDs.
 pub fn is_untyped(kind: &Kind) -> bool {
-    !matches!(kind.group.as_str(), "" | "batch" | "events.k8s.io" | "coordination.k8s.io" | "apps")
+    !matches!(kind.group.as_str(), "" | "batch" | "events.k8s.io" | "coordination.k8s.io" | "apps" | "policy")
 }
 
 fn untyped(object: Value) -> Result<Decoded, String> {

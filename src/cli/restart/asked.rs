@@ -1,0 +1,103 @@
+//! Restarts by requests that somebody else carries out: making them, following them, taking them back.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::answer::plain;
+use super::member::{Member, Outcome};
+use super::requests::{Requests, Withdrawn};
+use super::way::Heard;
+use crate::objects::recreate_request::{KIND, RequestPhase};
+use crate::objects::restart_request::RestartRequest;
+
+/// After this time it is told that nobody has taken a request up.
+const UNANSWERED: Duration = Duration::from_secs(10);
+/// After this time nobody will: OpenKruise's manager gives up after 60 s, and it comes first.
+const NEVER_ANSWERED: Duration = Duration::from_secs(75);
+/// How much longer than its deadline a request may take: somebody has to see it.
+const AFTER_THE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Requests of this run, and what is known of them.
+pub(super) struct Asked {
+    requests: Requests,
+    deadline: Duration,
+    /// Pods whose request is known to have been made.
+    made: BTreeSet<String>,
+    /// Pods of which was told that nobody takes up their request.
+    unanswered: BTreeSet<String>,
+}
+
+impl Asked {
+    pub(super) fn new(requests: Requests, deadline: Duration) -> Self {
+        Self { requests, deadline, made: BTreeSet::new(), unanswered: BTreeSet::new() }
+    }
+
+    /// Lets the API server check the request of a pod, and makes none.
+    pub(super) async fn try_out(&self, member: &Member) -> anyhow::Result<()> {
+        self.requests.create(member, true).await.map_err(plain)
+    }
+
+    /// Goes on with a pod whose turn came so long ago.
+    pub(super) async fn follow(&mut self, member: &Member, age: Duration) -> anyhow::Result<Heard> {
+        if !self.made.contains(&member.uid) {
+            return self.make(member).await;
+        }
+        let Some(request) = self.requests.get(member).await? else {
+            return Ok(deleted());
+        };
+        if let Some(why) = self.overdue(&request, age).filter(|_| !request.is_completed()) {
+            return self.withdraw(member, why).await;
+        }
+        let nobody = request.phase == RequestPhase::Unanswered && age >= UNANSWERED;
+        if nobody && self.unanswered.insert(member.uid.clone()) {
+            return Ok(Heard::News("nobody has taken its request up yet: is `swaplet run --restart` there, or OpenKruise?".to_owned()));
+        }
+        Ok(Heard::Says(Box::new(request), Vec::new()))
+    }
+
+    /// Ends without waiting for a pod.
+    pub(super) async fn stop(&self, member: &Member, why: &str) -> Heard {
+        let heard = self.withdraw(member, why).await;
+        heard.unwrap_or_else(|error| Heard::Over(Outcome::Left(format!("{why}, and {error:#}: {}", self.look(member)))))
+    }
+
+    async fn make(&mut self, member: &Member) -> anyhow::Result<Heard> {
+        let name = self.requests.name_for(member);
+        match self.requests.create(member, false).await {
+            Ok(()) => {
+                self.made.insert(member.uid.clone());
+                Ok(Heard::News(format!("{KIND} {name} created")))
+            }
+            Err(kube::Error::Api(status)) if status.code < 500 && status.code != 429 => Ok(Heard::Over(Outcome::Failed(status.message))),
+            Err(error) => Err(plain(error)).with_context(|| format!("cannot create {KIND} {name}")),
+        }
+    }
+
+    fn overdue(&self, request: &RestartRequest, age: Duration) -> Option<&'static str> {
+        if request.phase == RequestPhase::Unanswered && age >= NEVER_ANSWERED {
+            return Some("nobody has taken its request up");
+        }
+        (age >= self.deadline + AFTER_THE_DEADLINE).then_some("its request was not completed in time")
+    }
+
+    async fn withdraw(&self, member: &Member, why: &str) -> anyhow::Result<Heard> {
+        let name = self.requests.name_for(member);
+        Ok(match self.requests.withdraw(member).await? {
+            Withdrawn::Yes => Heard::Over(Outcome::NotStarted(format!("{why}; {KIND} {name} was deleted before anybody had begun"))),
+            Withdrawn::No(request) if request.is_completed() => Heard::Says(request, Vec::new()),
+            Withdrawn::No(_) => Heard::Over(Outcome::Left(format!("{why}; {KIND} {name} goes on: {}", self.look(member)))),
+            Withdrawn::Absent if self.made.contains(&member.uid) => deleted(),
+            Withdrawn::Absent => Heard::Over(Outcome::Left(format!("{why}; {KIND} {name} may still be made: {}", self.look(member)))),
+        })
+    }
+
+    fn look(&self, member: &Member) -> String {
+        format!("kubectl get crr -n {} {}", self.requests.namespace, self.requests.name_for(member))
+    }
+}
+
+fn deleted() -> Heard {
+    Heard::Over(Outcome::Failed("its request was deleted by somebody".to_owned()))
+}

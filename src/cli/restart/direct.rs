@@ -1,0 +1,240 @@
+//! Restarts without requests, where the cluster knows none: what `swaplet run --restart` decides about a request is decided here, by the
+//! same function, about one that exists in this process only. What is written is the images of the pods, with the user's own rights.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use kube::{Api, Client};
+
+use super::answer::{answer, plain};
+use super::member::{Member, Outcome};
+use super::requests::body;
+use super::roll::tell;
+use super::room::Room;
+use super::strategy::StrategyArgs;
+use super::way::Heard;
+use crate::controller::clock::{Clock, time_of_day};
+use crate::controller::list::{list, words};
+use crate::controller::restart::made;
+use crate::controller::writer::{Outcome as Written, Target, Writer};
+use crate::controller::writer_restart::RestartWrite;
+use crate::decide::exit_images::ExitImages;
+use crate::decide::node_class::{NodeClass, Recognised};
+use crate::decide::node_table::NodeTable;
+use crate::decide::restart::{Acceptance, Action, Around, Made, Memory, Sight, Status, decide};
+use crate::objects::node::NodeWire;
+use crate::objects::pod::Pod;
+use crate::objects::recreate_request::RequestPhase;
+use crate::objects::restart_pod::{RestartPod, RestartPodWire};
+use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
+
+/// For one write.
+const WRITE: Duration = Duration::from_secs(30);
+/// As many steps as are made in a row at most: taking a request up, and for each container writing down, changing and reporting.
+const STEPS: usize = 64;
+
+/// Restarts under way.
+pub(super) struct Direct {
+    client: Client,
+    namespace: String,
+    strategy: StrategyArgs,
+    writer: Writer,
+    clock: Clock,
+    table: NodeTable,
+    nodes: BTreeMap<String, NodeClass>,
+    under_way: BTreeMap<String, UnderWay>,
+}
+
+/// One restart.
+pub(super) struct UnderWay {
+    request: RestartRequest,
+    memory: Memory,
+    /// The pod as it was seen last.
+    pub(super) pod: Option<Pod>,
+    /// The images that were, or may have been, changed: container, from, to.
+    changed: Vec<(String, String, String)>,
+}
+
+impl UnderWay {
+    /// How many of its restarts may still have to show, which count against a Job.
+    pub(super) fn coming(&self) -> u32 {
+        if self.request.is_completed() { 0 } else { u32::try_from(self.changed.len()).unwrap_or(u32::MAX) }
+    }
+}
+
+impl Direct {
+    pub(super) fn new(client: Client, namespace: &str, strategy: StrategyArgs) -> Self {
+        Self {
+            writer: Writer::new(client.clone(), WRITE),
+            client,
+            namespace: namespace.to_owned(),
+            strategy,
+            clock: Clock::start(),
+            table: NodeTable::built_in(),
+            nodes: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+        }
+    }
+
+    /// Decides about a pod as if it were restarted, and changes nothing.
+    pub(super) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
+        let mut restart = self.begin(member)?;
+        self.advance(member, &mut restart, true).await?;
+        let refused = restart.request.states.iter().find(|_| restart.request.is_completed());
+        match refused {
+            Some(state) => bail!("{}: {}", state.name, state.message),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on with a pod, as far as it goes now.
+    pub(super) async fn follow(&mut self, member: &Member) -> anyhow::Result<Heard> {
+        let mut restart = match self.under_way.remove(&member.uid) {
+            Some(restart) => restart,
+            None => self.begin(member)?,
+        };
+        let changed = restart.changed.len();
+        let advanced = self.advance(member, &mut restart, false).await;
+        let news: Vec<_> =
+            restart.changed.iter().skip(changed).map(|(name, from, to)| format!("image of {name}: {from} -> {to}")).collect();
+        let request = Box::new(restart.request.clone());
+        self.under_way.insert(member.uid.clone(), restart);
+        Ok(match advanced? {
+            Some(denied) => Heard::Over(Outcome::Failed(denied)),
+            None => Heard::Says(request, news),
+        })
+    }
+
+    /// Ends without waiting for a pod.
+    pub(super) fn stop(&self, member: &Member, why: &str) -> Outcome {
+        let changed = self.under_way.get(&member.uid).map(|restart| restart.changed.as_slice()).unwrap_or_default();
+        if changed.is_empty() {
+            return Outcome::NotStarted(format!("{why}; nothing was changed"));
+        }
+        let backs: Vec<_> = changed.iter().map(|(name, from, _)| format!("{name}={from}")).collect();
+        let (namespace, pod) = (&self.namespace, &member.name);
+        Outcome::Left(format!(
+            "{why}; the images are changed, and the node restarts the containers by itself; should it not be able to, undo it: kubectl set image -n {namespace} pod/{pod} {}",
+            backs.join(" ")
+        ))
+    }
+
+    fn begin(&self, member: &Member) -> anyhow::Result<UnderWay> {
+        let mut body = body(&format!("restart of {}", member.name), &self.namespace, member, &self.strategy);
+        body["metadata"]["uid"] = member.uid.as_str().into();
+        let wire: RestartRequestWire = serde_json::from_value(body)?;
+        let request = wire.read().with_context(|| format!("pod {} has no uid", member.name))?;
+        let request = RestartRequest { created_at: Some(time_of_day()), ..request };
+        Ok(UnderWay { request, memory: Memory::default(), pod: None, changed: Vec::new() })
+    }
+
+    /// One step after another, until the next has to wait. The words of an API server that forbids a step.
+    async fn advance(&mut self, member: &Member, restart: &mut UnderWay, dry_run: bool) -> anyhow::Result<Option<String>> {
+        for _ in 0..STEPS {
+            let pod = self.pod(&member.name).await?;
+            restart.pod = pod.as_ref().map(|pod| pod.pod.clone());
+            let Some(action) = self.decide(restart, pod.as_ref()).await? else { return Ok(None) };
+            match (&action, &pod) {
+                (Action::Swap(..), _) if dry_run => return Ok(None),
+                (Action::Swap(..), Some(pod)) => {
+                    if let Some(denied) = self.swap(restart, pod, action).await? {
+                        return Ok(Some(denied));
+                    }
+                }
+                (Action::Release | Action::Delete | Action::Swap(..), _) => return Ok(None),
+                _ => restart.apply(&action),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn pod(&self, name: &str) -> anyhow::Result<Option<RestartPod>> {
+        let api: Api<RestartPodWire> = Api::namespaced(self.client.clone(), &self.namespace);
+        let found = answer(api.get_opt(name)).await.map_err(plain).with_context(|| format!("cannot get pod {name}"))?;
+        Ok(found.and_then(RestartPodWire::read))
+    }
+
+    async fn decide(&mut self, restart: &mut UnderWay, pod: Option<&RestartPod>) -> anyhow::Result<Option<Action>> {
+        let now = self.clock.now();
+        let (mut node, mut room) = (None, Room::default());
+        if let Some(pod) = pod {
+            node = Some(self.node(&pod.pod.node).await);
+            room = Room::of(&self.client, &pod.pod, self.under_way.values()).await?;
+            restart.memory.observe(&restart.request, pod, now);
+        }
+        let sight = pod.map_or(Sight::Absent, Sight::There);
+        let answer = |restarts| room.answer(sight, restarts);
+        // No installation, so no exit images of it.
+        let exit_images = ExitImages::new(None, Vec::new());
+        let around = Around { exit_images: &exit_images, node, room: &answer, is_first: true, now, today: time_of_day() };
+        Ok(decide(&restart.request, sight, &restart.memory, &around).action)
+    }
+
+    /// The class of a node; by its name alone where the user may not look at it.
+    async fn node(&mut self, name: &str) -> NodeClass {
+        if let Some(class) = self.nodes.get(name) {
+            return *class;
+        }
+        let nodes = Api::<NodeWire>::all(self.client.clone());
+        let recognised = match list(&nodes, &format!("metadata.name={name}"), NodeWire::read).await {
+            Ok(found) => found.first().map(|node| Recognised::of(node, &self.table)),
+            Err(error) => {
+                let error = words(&error);
+                tell(&format!("node {name} cannot be looked at, so nobody knows what it does with a changed image: {error}"));
+                None
+            }
+        };
+        let class = recognised.unwrap_or_else(|| Recognised::by_name(name, &self.table)).class;
+        self.nodes.insert(name.to_owned(), class);
+        class
+    }
+
+    async fn swap(&self, restart: &mut UnderWay, pod: &RestartPod, action: Action) -> anyhow::Result<Option<String>> {
+        let (request, today) = (restart.request.clone(), time_of_day());
+        let write = RestartWrite { request, pod: Some(Target::of(&pod.pod)), action, done: Vec::new(), today };
+        let outcome = self.writer.restart(&write).await;
+        let made = made(&outcome);
+        restart.memory.settle(&write.request, &write.action, made);
+        if made != Made::No {
+            restart.note_changes(&write.action);
+        }
+        match outcome {
+            Ok(_) | Err(Written::Conflict | Written::Gone | Written::Applied(_)) => Ok(None),
+            Err(Written::Denied(words)) => Ok(Some(words)),
+            Err(Written::Failed { error, .. }) => bail!("cannot change the images of pod {}: {error}", pod.pod.name),
+        }
+    }
+}
+
+impl UnderWay {
+    fn note_changes(&mut self, action: &Action) {
+        let Action::Swap(swaps, _) = action else { return };
+        for swap in swaps {
+            self.changed.push((swap.container.to_string(), swap.from.to_string(), swap.to.to_string()));
+        }
+    }
+
+    /// What would be written into a request.
+    fn apply(&mut self, action: &Action) {
+        let before = self.request.clone();
+        let request = &mut self.request;
+        match action {
+            Action::Accept(acceptance) => {
+                let Acceptance { pod_uid, journal, grace_seconds, .. } = acceptance;
+                request.pod_uid = Some(pod_uid.clone());
+                request.journal = Some(journal.clone());
+                request.strategy.grace_seconds = request.strategy.grace_seconds.or(*grace_seconds);
+            }
+            Action::WriteDown(journal) => request.journal = Some(journal.clone()),
+            Action::Report(Status { phase, message, states }) => {
+                request.phase = *phase;
+                request.message = message.clone();
+                request.states = states.clone();
+                request.completed_at = (*phase == RequestPhase::Completed).then(time_of_day);
+            }
+            Action::Swap(..) | Action::Release | Action::Delete => {}
+        }
+        self.memory.settle(&before, action, Made::Yes);
+    }
+}

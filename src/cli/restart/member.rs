@@ -1,0 +1,196 @@
+//! One pod of a restart: what was seen of its containers, and what has become of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::ResourceExt;
+
+use super::group::is_ready;
+use crate::decide::rollout::Stage;
+use crate::objects::restart_request::{RestartRequest, StatePhase};
+
+/// A pod that is to be restarted.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) node: String,
+    pub(super) containers: Vec<Seen>,
+    pub(super) state: State,
+    /// What the request says of itself: what went wrong with it as a whole, or what of it could not be honoured.
+    pub(super) remark: String,
+    /// The pod as it was seen last.
+    pub(super) pod: Pod,
+}
+
+/// One of its containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) name: String,
+    /// When the container that is to be replaced was started.
+    pub(super) before: Option<Timestamp>,
+    /// When the one that is there now was started.
+    pub(super) started: Option<Timestamp>,
+    pub(super) ready: bool,
+    pub(super) phase: StatePhase,
+    pub(super) message: String,
+}
+
+/// How far a pod is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Waiting,
+    /// Since this time.
+    Restarting(Duration),
+    Over(Outcome),
+}
+
+/// What has become of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// All its containers were restarted and are ready, after so long.
+    Succeeded(Duration),
+    /// Not all were; why.
+    Failed(String),
+    /// It went before its turn; a workload makes a new one, whose containers are new.
+    Gone,
+    /// It was not begun with; why.
+    NotStarted(String),
+    /// It was interrupted, and what was asked for goes on without us; how to look at it.
+    Left(String),
+}
+
+impl Outcome {
+    /// As in the table.
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            Self::Succeeded(_) => "Succeeded",
+            Self::Failed(_) => "Failed",
+            Self::Gone => "Gone",
+            Self::NotStarted(_) => "NotStarted",
+            Self::Left(_) => "Unknown",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Succeeded(took) => write!(f, "restarted in {} s", took.as_secs()),
+            Self::Failed(why) => write!(f, "failed: {why}"),
+            Self::Gone => write!(f, "it is gone; a pod that takes its place has new containers"),
+            Self::NotStarted(why) => write!(f, "not restarted: {why}"),
+            Self::Left(why) => write!(f, "not known: {why}"),
+        }
+    }
+}
+
+impl Member {
+    pub(super) fn new(pod: Pod, containers: &[String]) -> Self {
+        let containers = containers.iter().map(|name| Seen { name: name.clone(), ..Seen::default() }).collect();
+        let spec = pod.spec.as_ref();
+        let mut member = Self {
+            name: pod.name_any(),
+            uid: pod.uid().unwrap_or_default(),
+            node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+            containers,
+            state: State::Waiting,
+            remark: String::new(),
+            pod: Pod::default(),
+        };
+        member.see(pod);
+        member
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match self.state {
+            State::Waiting => Stage::Waiting,
+            State::Restarting(_) => Stage::Restarting,
+            State::Over(_) => Stage::Over,
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        is_ready(&self.pod)
+    }
+
+    /// Takes in what the pod shows now; the news in words.
+    pub(super) fn see(&mut self, pod: Pod) -> Vec<String> {
+        let waiting = self.state == State::Waiting;
+        let mut news = Vec::new();
+        for seen in &mut self.containers {
+            let status = status(&pod, &seen.name);
+            let (started, ready) = (status.and_then(started_at), status.is_some_and(|status| status.ready));
+            if waiting {
+                seen.before = started;
+            } else if started.is_some() && started != seen.started && started != seen.before {
+                news.push(format!("pod/{} {}: started {} (before: {})", self.name, seen.name, time(started), time(seen.before)));
+            }
+            seen.started = started;
+            if ready && !seen.ready && seen.is_another() {
+                news.push(format!("pod/{} {}: ready", self.name, seen.name));
+            }
+            seen.ready = ready;
+        }
+        self.pod = pod;
+        news
+    }
+
+    /// Takes in what the request says; the news in words.
+    pub(super) fn hear(&mut self, request: &RestartRequest) -> Vec<String> {
+        let mut news = Vec::new();
+        if !request.message.is_empty() && *self.remark != *request.message {
+            news.push(format!("pod/{}: {}", self.name, request.message));
+        }
+        self.remark = request.message.to_string();
+        for seen in &mut self.containers {
+            let state = request.state(&seen.name);
+            if state.phase != seen.phase {
+                let why = if state.message.is_empty() { String::new() } else { format!(": {}", state.message) };
+                news.push(format!("pod/{} {}: {}{why}", self.name, seen.name, state.phase.as_str()));
+            }
+            seen.phase = state.phase;
+            seen.message = state.message.into();
+        }
+        news
+    }
+
+    /// What its request comes to, which is completed.
+    pub(super) fn judge(&self, took: Duration) -> Outcome {
+        let failed = |seen: &&Seen| seen.phase != StatePhase::Succeeded;
+        let Some(first) = self.containers.iter().find(failed) else { return Outcome::Succeeded(took) };
+        let said = [&first.message, &self.remark].into_iter().find(|text| !text.is_empty());
+        let why = said.cloned().unwrap_or_else(|| format!("it ended {}", first.phase.as_str()));
+        Outcome::Failed(format!("{}: {why}", first.name))
+    }
+}
+
+impl Seen {
+    /// Whether another container is there than before.
+    fn is_another(&self) -> bool {
+        self.started.is_some() && self.started != self.before
+    }
+}
+
+/// The status of a container.
+pub(super) fn status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
+    pod.status.as_ref()?.container_statuses.iter().flatten().find(|status| status.name == container)
+}
+
+/// Some virtual nodes report no ID.
+pub(super) fn was_started(status: &ContainerStatus) -> bool {
+    let has_id = status.container_id.as_ref().is_some_and(|id| !id.is_empty());
+    has_id || status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+}
+
+fn started_at(status: &ContainerStatus) -> Option<Timestamp> {
+    let running = status.state.as_ref()?.running.as_ref()?;
+    running.started_at.as_ref().map(|time| time.0)
+}
+
+/// A time as kubectl shows it.
+pub(super) fn time(at: Option<Timestamp>) -> String {
+    at.map_or_else(|| "-".to_owned(), |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}

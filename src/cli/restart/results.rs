@@ -1,0 +1,89 @@
+//! What a restart has come to: a line per container.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::member::{Member, Outcome, Seen, State, time};
+use crate::cli::table::{Output, dash, render};
+
+/// The final table, or the same for programs.
+pub(super) fn show(members: &[Member], output: Output) -> anyhow::Result<String> {
+    let mut lines = vec![header(output == Output::Wide)];
+    let rows = || members.iter().flat_map(|member| member.containers.iter().map(move |seen| (member, seen)));
+    lines.extend(rows().map(|(member, seen)| line(member, seen, output == Output::Wide)));
+    let programs: Vec<_> = rows()
+        .map(|(member, seen)| {
+            json!({
+                "pod": member.name, "container": seen.name, "node": member.node, "result": word(member),
+                "message": message(member, seen), "phase": seen.phase.as_str(), "ready": seen.ready,
+                "startedBefore": seen.before.map(|at| time(Some(at))), "started": seen.started.map(|at| time(Some(at))),
+            })
+        })
+        .collect();
+    render(output, &lines, &json!({"containers": programs}))
+}
+
+/// What would be done; `held` says of members by their position for what they would wait.
+pub(super) fn show_plan(members: &[Member], held: &BTreeMap<usize, String>, output: Output) -> anyhow::Result<String> {
+    let header = ["POD", "CONTAINERS", "NODE", "TURN"].map(str::to_owned).to_vec();
+    let containers = |member: &Member| member.containers.iter().map(|seen| seen.name.clone()).collect::<Vec<_>>();
+    let turn = |index| held.get(&index).map_or_else(|| "now".to_owned(), |hold| format!("later: {hold}"));
+    let rows = members.iter().enumerate();
+    let lines = rows
+        .clone()
+        .map(|(index, member)| vec![member.name.clone(), containers(member).join(","), dash(member.node.as_str()), turn(index)]);
+    let lines: Vec<_> = std::iter::once(header).chain(lines).collect();
+    let programs: Vec<_> = rows
+        .map(|(index, member)| {
+            json!({"pod": member.name, "containers": containers(member), "node": member.node, "heldBy": held.get(&index)})
+        })
+        .collect();
+    render(output, &lines, &json!({"pods": programs}))
+}
+
+fn header(wide: bool) -> Vec<String> {
+    let mut columns = vec!["POD", "CONTAINER", "RESULT", "READY", "BEFORE", "STARTED"];
+    if wide {
+        columns.push("NODE");
+    }
+    columns.push("MESSAGE");
+    columns.into_iter().map(str::to_owned).collect()
+}
+
+fn line(member: &Member, seen: &Seen, wide: bool) -> Vec<String> {
+    let ready = if seen.ready { "yes" } else { "no" };
+    let mut cells = vec![member.name.clone(), seen.name.clone(), word(member).to_owned(), ready.to_owned()];
+    cells.extend([time(seen.before), time(seen.started)]);
+    if wide {
+        cells.push(dash(member.node.as_str()));
+    }
+    cells.push(dash(message(member, seen)));
+    cells
+}
+
+fn word(member: &Member) -> &'static str {
+    match &member.state {
+        State::Over(outcome) => outcome.word(),
+        State::Restarting(_) => "Requested",
+        State::Waiting => "Waiting",
+    }
+}
+
+/// What the request says of this container, or else what became of its pod.
+fn message(member: &Member, seen: &Seen) -> String {
+    match &member.state {
+        State::Over(Outcome::Failed(why)) if seen.message.is_empty() => why.clone(),
+        State::Over(Outcome::NotStarted(why) | Outcome::Left(why)) => why.clone(),
+        State::Over(Outcome::Succeeded(_)) if seen.message.is_empty() => member.remark.clone(),
+        State::Over(_) | State::Restarting(_) | State::Waiting => seen.message.clone(),
+    }
+}
+
+/// How many pods came to what, in a line.
+pub(super) fn summary(members: &[Member]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    members.iter().for_each(|member| *counts.entry(word(member)).or_default() += 1);
+    let counts: Vec<_> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    format!("pods: {}", counts.join(", "))
+}

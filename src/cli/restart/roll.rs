@@ -1,0 +1,285 @@
+//! Restarts the pods in their turns, and follows what becomes of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use tokio::time::sleep;
+
+use super::budgets::{Budgets, Left};
+use super::group::{Group, Seen, is_ready};
+use super::member::{Member, Outcome, State};
+use super::results;
+use super::way::{Heard, Way};
+use crate::cli::table::{Output, printable};
+use crate::controller::clock::Clock;
+use crate::decide::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
+
+/// Between two looks.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long the API server may fail before this is given up.
+const TROUBLE: Duration = Duration::from_secs(120);
+
+/// What a restart needs besides its pods.
+pub(super) struct Settings {
+    pub(super) group: Group,
+    pub(super) budgets: Budgets,
+    pub(super) way: Way,
+    pub(super) limit: Limit,
+    pub(super) ignores_failures: bool,
+}
+
+/// A restart under way.
+pub(super) struct Roll {
+    settings: Settings,
+    clock: Clock,
+    pub(super) members: Vec<Member>,
+    /// What has been told last of those that wait.
+    told: String,
+    /// Since when the API server fails.
+    trouble: Option<Duration>,
+}
+
+impl Roll {
+    pub(super) fn new(settings: Settings, members: Vec<Member>) -> Self {
+        Self { settings, clock: Clock::start(), members, told: String::new(), trouble: None }
+    }
+
+    /// Restarts all, and tells what happens. Whether it was interrupted.
+    ///
+    /// # Errors
+    /// What stands in the way of the very first step: nothing was begun.
+    pub(super) async fn run(&mut self, stopped: impl Future<Output = ()>) -> anyhow::Result<bool> {
+        tokio::pin!(stopped);
+        loop {
+            match self.round().await {
+                Err(error) if self.members.iter().all(|member| member.stage() == Stage::Waiting) => return Err(error),
+                round => self.note(round).await,
+            }
+            if self.members.iter().all(|member| member.stage() == Stage::Over) {
+                return Ok(false);
+            }
+            // A round is never cut short: whether a request has been made would not be known.
+            tokio::select! {
+                () = sleep(AGAIN) => {}
+                () = &mut stopped => {
+                    self.stop("it was interrupted").await;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// What would be done, checked by the API server and its webhooks.
+    pub(super) async fn dry_run(&mut self, output: Output) -> anyhow::Result<String> {
+        for member in &self.members {
+            let tried = self.settings.way.try_out(member).await;
+            tried.with_context(|| format!("pod {} would not be restarted", member.name))?;
+        }
+        let step = self.choose(&self.settings.group.look().await?).await?;
+        let held: BTreeMap<usize, String> = step.held.into_iter().map(|(index, hold)| (index, hold.to_string())).collect();
+        results::show_plan(&self.members, &held, output)
+    }
+
+    /// Begins with all pods at once, and does not wait for them.
+    pub(super) async fn ask_for_all(&mut self) -> anyhow::Result<()> {
+        let step = self.choose(&self.settings.group.look().await?).await?;
+        if let Some((index, hold)) = step.held.first() {
+            let name = &self.members[*index].name;
+            bail!(
+                "pod {name} would have to wait for its turn ({hold}), and without --wait nobody sees to it: raise --max-unavailable, or wait"
+            );
+        }
+        for index in step.start {
+            if let Err(error) = self.begin_with(index).await {
+                self.over(index, Outcome::Failed(format!("{error:#}")));
+            }
+        }
+        Ok(())
+    }
+
+    async fn round(&mut self) -> anyhow::Result<()> {
+        let mut completed = Vec::new();
+        for index in 0..self.members.len() {
+            if let State::Restarting(since) = self.members[index].state
+                && self.follow(index, since).await?
+            {
+                completed.push((index, since));
+            }
+        }
+        let seen = self.settings.group.look().await?;
+        self.see(&seen);
+        for (index, since) in completed {
+            self.judge(index, since);
+        }
+        self.begin(&seen).await
+    }
+
+    /// Begins with those whose turn it is.
+    async fn begin(&mut self, seen: &Seen) -> anyhow::Result<()> {
+        self.leave_out_after_a_failure();
+        let step = self.choose(seen).await?;
+        self.tell_holds(&step);
+        for index in step.start {
+            if self.members[index].stage() == Stage::Waiting {
+                self.begin_with(index).await?;
+                self.leave_out_after_a_failure();
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_out_after_a_failure(&mut self) {
+        let failed = |member: &Member| matches!(member.state, State::Over(Outcome::Failed(_)));
+        if !self.settings.ignores_failures && self.members.iter().any(failed) {
+            self.leave_out("another pod was not restarted");
+        }
+    }
+
+    async fn begin_with(&mut self, index: usize) -> anyhow::Result<()> {
+        let now = self.clock.now();
+        self.members[index].state = State::Restarting(now);
+        self.follow(index, now).await.map(drop)
+    }
+
+    async fn choose(&self, seen: &Seen) -> anyhow::Result<Step> {
+        let stage = |stage| self.members.iter().filter(move |member| member.stage() == stage);
+        let restarting: BTreeSet<String> = stage(Stage::Restarting).map(|member| member.uid.clone()).collect();
+        let waiting: Vec<Pod> = stage(Stage::Waiting).map(|member| member.pod.clone()).collect();
+        let left = self.settings.budgets.look(&waiting, &restarting).await?;
+        Ok(next(&self.situation(seen, left)))
+    }
+
+    /// The members, and behind them the other pods of the group.
+    fn situation(&self, seen: &Seen, left: Left) -> Situation {
+        let ours = self.members.iter().map(|member| rollout::Member {
+            name: member.name.as_str().into(),
+            stage: member.stage(),
+            ready: member.is_ready(),
+            budgets: left.covering(member.pod.labels()),
+        });
+        let known: BTreeSet<&str> = self.members.iter().map(|member| member.uid.as_str()).collect();
+        let others = seen.pods.iter().filter(|pod| !known.contains(pod.uid().unwrap_or_default().as_str()));
+        let others = others.map(|pod| rollout::Member {
+            name: pod.name_any().into(),
+            stage: Stage::Over,
+            ready: is_ready(pod),
+            budgets: Vec::new(),
+        });
+        let max_unavailable = self.settings.limit.of(seen.desired, self.settings.group.target.rounding());
+        Situation { members: ours.chain(others).collect(), desired: seen.desired, max_unavailable, budgets: left.budgets }
+    }
+
+    fn see(&mut self, seen: &Seen) {
+        let by_uid: BTreeMap<_, _> = seen.pods.iter().filter_map(|pod| Some((pod.uid()?, pod))).collect();
+        for index in 0..self.members.len() {
+            let member = &mut self.members[index];
+            match by_uid.get(&member.uid) {
+                Some(pod) => member.see(Pod::clone(pod)).iter().for_each(|line| tell(line)),
+                None => {
+                    member.pod = Pod::default();
+                    if member.state == State::Waiting {
+                        let named = self.settings.group.target.is_named();
+                        self.over(index, if named { Outcome::Failed("it is gone".to_owned()) } else { Outcome::Gone });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on with a pod; whether its request is completed.
+    async fn follow(&mut self, index: usize, since: Duration) -> anyhow::Result<bool> {
+        let age = self.clock.now().saturating_sub(since);
+        let heard = self.settings.way.follow(&self.members[index], age).await?;
+        Ok(self.hear(index, heard))
+    }
+
+    /// Tells what was heard of a pod; whether its request is completed.
+    fn hear(&mut self, index: usize, heard: Heard) -> bool {
+        let member = &mut self.members[index];
+        match heard {
+            Heard::News(news) => tell(&format!("pod/{}: {news}", member.name)),
+            Heard::Over(outcome) => self.over(index, outcome),
+            Heard::Says(request, news) => {
+                member.hear(&request).iter().for_each(|line| tell(line));
+                news.iter().for_each(|news| tell(&format!("pod/{}: {news}", member.name)));
+                return request.is_completed();
+            }
+        }
+        false
+    }
+
+    fn judge(&mut self, index: usize, since: Duration) {
+        let outcome = self.members[index].judge(self.clock.now().saturating_sub(since));
+        self.over(index, outcome);
+    }
+
+    fn over(&mut self, index: usize, outcome: Outcome) {
+        let member = &mut self.members[index];
+        tell(&format!("pod/{}: {outcome}", member.name));
+        member.state = State::Over(outcome);
+    }
+
+    /// Those that have not been begun with stay as they are.
+    fn leave_out(&mut self, why: &str) {
+        let waiting = self.members.iter_mut().filter(|member| member.state == State::Waiting);
+        waiting.for_each(|member| member.state = State::Over(Outcome::NotStarted(why.to_owned())));
+    }
+
+    /// Tells for what pods wait; that others are restarted first needs no words.
+    fn tell_holds(&mut self, step: &Step) {
+        let reasons: BTreeMap<String, usize> =
+            step.held.iter().filter(|(_, hold)| !matches!(hold, Hold::AtOnce(_))).fold(BTreeMap::new(), |mut reasons, (_, hold)| {
+                *reasons.entry(hold.to_string()).or_default() += 1;
+                reasons
+            });
+        let told = reasons.keys().cloned().collect::<Vec<_>>().join("; ");
+        if told != self.told {
+            for (reason, pods) in &reasons {
+                tell(&format!("{}: {reason}", if *pods == 1 { "1 pod waits".to_owned() } else { format!("{pods} pods wait") }));
+            }
+            self.told = told;
+        }
+    }
+
+    /// An API server that fails for a moment is waited for.
+    async fn note(&mut self, round: anyhow::Result<()>) {
+        let now = self.clock.now();
+        match (round, self.trouble) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(_)) => {
+                tell("the API server answers again");
+                self.trouble = None;
+            }
+            (Err(error), None) => {
+                tell(&format!("{error:#}; trying again"));
+                self.trouble = Some(now);
+            }
+            (Err(_), Some(since)) if now.saturating_sub(since) < TROUBLE => {}
+            (Err(error), Some(_)) => {
+                tell(&format!("{error:#}; giving up"));
+                self.stop("the API server does not answer").await;
+            }
+        }
+    }
+
+    /// Ends without waiting for the pods: what can be taken back is, and of the others is told where they are.
+    async fn stop(&mut self, why: &str) {
+        self.leave_out(why);
+        for index in 0..self.members.len() {
+            if let State::Restarting(since) = self.members[index].state {
+                let heard = self.settings.way.stop(&self.members[index], why).await;
+                if self.hear(index, heard) {
+                    self.judge(index, since);
+                }
+            }
+        }
+    }
+}
+
+/// Progress goes to standard error: results are for programs, too.
+pub(super) fn tell(line: &str) {
+    eprintln!("{}", printable(line));
+}

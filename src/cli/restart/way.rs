@@ -1,0 +1,50 @@
+//! How pods are restarted: by requests, where the cluster knows them, or directly.
+
+use std::time::Duration;
+
+use super::asked::Asked;
+use super::direct::Direct;
+use super::member::{Member, Outcome};
+use crate::objects::restart_request::RestartRequest;
+
+/// The news of a pod that is being restarted.
+pub(super) enum Heard {
+    /// What was done for it, in words.
+    News(String),
+    /// Its request as it is now, and what was done for it after that, in words.
+    Says(Box<RestartRequest>, Vec<String>),
+    /// Nothing more is done for it.
+    Over(Outcome),
+}
+
+/// One of the two ways.
+pub(super) enum Way {
+    Asked(Box<Asked>),
+    Direct(Box<Direct>),
+}
+
+impl Way {
+    /// Checks the restart of a pod without doing anything.
+    pub(super) async fn try_out(&mut self, member: &Member) -> anyhow::Result<()> {
+        match self {
+            Self::Asked(asked) => asked.try_out(member).await,
+            Self::Direct(direct) => direct.try_out(member).await,
+        }
+    }
+
+    /// Goes on with a pod whose turn came so long ago.
+    pub(super) async fn follow(&mut self, member: &Member, age: Duration) -> anyhow::Result<Heard> {
+        match self {
+            Self::Asked(asked) => asked.follow(member, age).await,
+            Self::Direct(direct) => direct.follow(member).await,
+        }
+    }
+
+    /// Ends without waiting for a pod.
+    pub(super) async fn stop(&self, member: &Member, why: &str) -> Heard {
+        match self {
+            Self::Asked(asked) => asked.stop(member, why).await,
+            Self::Direct(direct) => Heard::Over(direct.stop(member, why)),
+        }
+    }
+}
