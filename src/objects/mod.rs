@@ -7,6 +7,7 @@ pub mod container_spec;
 mod container_wire;
 pub mod daemon_pod;
 pub mod env;
+pub mod go_duration;
 pub mod job;
 pub mod lenient;
 pub mod node;
