@@ -26,4 +26,6 @@ mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;
 mod virtual_troubles;
+mod warm;
+mod warm_images;
 mod world;

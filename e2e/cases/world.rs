@@ -207,7 +207,7 @@ where
     Api::<K>::namespaced(client.clone(), namespace).create(&PostParams::default(), &read(object).unwrap()).await.unwrap();
 }
 
-fn write_kubeconfig(folder: &Path, token: String) -> PathBuf {
+pub fn write_kubeconfig(folder: &Path, token: String) -> PathBuf {
     let mut kubeconfig = Kubeconfig::read().unwrap();
     for user in &mut kubeconfig.auth_infos {
         user.auth_info = Some(AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() });

@@ -16,6 +16,7 @@ mod registry_args;
 mod rules;
 mod run;
 mod table;
+mod warm;
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ enum Command {
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
     Nodes(nodes::NodesArgs),
+    Warm(Box<warm::WarmArgs>),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
     Demo(demo::DemoArgs),
@@ -63,6 +65,7 @@ impl Cli {
                 Command::Check(args) => args.run().await,
                 Command::Explain(args) => args.run().await,
                 Command::Nodes(args) => args.run().await,
+                Command::Warm(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
                 Command::Demo(args) => args.run().await,

@@ -112,17 +112,22 @@ impl Writer {
 
     /// Does what was decided, within the deadline.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
-        let written = async {
-            match action {
-                Action::Swap(swaps) => self.swap(target, swaps).await,
-                Action::Finish(finish) => self.finish(target, finish).await,
-                Action::Recreate(containers) => self.recreate(target, containers).await,
-            }
-        };
+        let written = self.in_time(async {
+            Ok(Ok(match action {
+                Action::Swap(swaps) => self.swap(target, swaps).await?,
+                Action::Finish(finish) => self.finish(target, finish).await?,
+                Action::Recreate(containers) => self.recreate(target, containers).await?,
+            }))
+        });
+        written.await.unwrap_or_else(|failed| failed)
+    }
+
+    /// What a write has come to; one that takes longer than the deadline, or whose answer was lost, has failed.
+    pub(super) async fn in_time<T>(&self, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
         match timeout(self.deadline, written).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => Outcome::Failed { error: error.to_string(), retry_after: None },
-            Err(_) => Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None },
+            Ok(Err(error)) => Err(Outcome::Failed { error: error.to_string(), retry_after: None }),
+            Err(_) => Err(Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None }),
         }
     }
 
@@ -169,7 +174,7 @@ pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
     JsonPatch(operations)
 }
 
-fn test(path: &[&str], value: &str) -> PatchOperation {
+pub(super) fn test(path: &[&str], value: &str) -> PatchOperation {
     PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(path.iter().copied()), value: Value::from(value) })
 }
 

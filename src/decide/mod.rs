@@ -31,3 +31,4 @@ pub mod recreate;
 pub mod roles;
 pub mod swap;
 pub mod terminate;
+pub mod warm;

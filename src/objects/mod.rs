@@ -14,4 +14,5 @@ pub mod node;
 pub mod pod;
 pub mod pod_template;
 pub mod recreate_request;
+pub mod warmer_pod;
 pub mod wire;

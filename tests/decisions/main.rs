@@ -23,5 +23,7 @@ mod properties;
 mod recreate;
 mod small_pods;
 mod verdicts;
+mod warm;
+mod warm_pods;
 mod writes;
 mod wrong_types;

@@ -22,4 +22,5 @@ mod objects;
 mod openkruise;
 mod shapes;
 mod verdicts;
+mod warm;
 mod watches;
