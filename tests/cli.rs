@@ -43,6 +43,19 @@ fn pushing_teaches_with_examples() {
 }
 
 #[test]
+fn explaining_and_rescuing_teach_with_examples() {
+    for (subcommand, words) in [
+        ("explain", ["swaplet explain report-x7k2p -n batch --exit-image", "So pass the flags", "Exit codes:"]),
+        ("rescue", ["swaplet rescue --dry-run -A", "Pods that become stuck meanwhile are left alone", "Exit codes:"]),
+    ] {
+        let help = text(&swaplet(&[subcommand, "--help"]).stdout);
+        // Lines are broken by the width of the terminal.
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.iter().all(|words| help.contains(words)), "{help}");
+    }
+}
+
+#[test]
 fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
     for (args, words) in [
         (&["exit-image", "push"][..], "<REF>"),
@@ -70,6 +83,26 @@ fn the_paths_are_listed_in_three_forms() {
     let json: Value = serde_json::from_slice(&swaplet(&["exit-image", "list", "-o", "json"]).stdout).unwrap();
     assert_eq!(json.as_array().unwrap().len(), names.lines().count());
     assert!(json[0]["path"].is_string() && json[0]["source"].is_string());
+}
+
+#[test]
+fn probing_teaches_and_needs_two_images() {
+    let help = text(&swaplet(&["probe", "--help"]).stdout);
+    for word in ["Examples:", "swap under Never", "Exit codes:", "-l swaplet.io/probe", "--timeout", "pods/status"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    let (exit, park) = (["--exit-image", "r.example/exit:v1"], ["--park-image", "r.example/park:v1"]);
+    for (arguments, words) in [
+        (vec!["probe"], "<NODE>"),
+        (["probe", "n"].into_iter().chain(exit).collect(), "--park-image"),
+        (["probe", "n"].into_iter().chain(exit).chain(park).chain(["--timeout", "1"]).collect(), "5..=3600"),
+        (["probe", "n"].into_iter().chain(exit).chain(["--park-image", exit[1]]).collect(), "the same image"),
+        (["probe", "n", "--kubeconfig", "/nowhere"].into_iter().chain(exit).chain(park).collect(), "cannot find a cluster"),
+    ] {
+        let ran = swaplet(&arguments);
+        assert_eq!(ran.status.code(), Some(2), "{arguments:?}");
+        assert!(ran.stdout.is_empty() && text(&ran.stderr).contains(words), "{}", text(&ran.stderr));
+    }
 }
 
 #[test]

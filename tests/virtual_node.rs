@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet::controller;
 use swaplet::controller::index::Rules;
+use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::Settings;
 use swaplet::controller::serve::Health;
@@ -303,6 +304,8 @@ impl Cluster {
             instance: "test".to_owned(),
             push: None,
             state_namespace: None,
+            leadership: Leadership::undisputed(),
+            selection: None,
         };
         let client = self.server.client_as("swaplet");
         let metrics = Metrics::register(&mut Registry::default());

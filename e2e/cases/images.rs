@@ -17,6 +17,8 @@ pub struct Images {
     pub work: String,
     /// swaplet's exit image.
     pub exit: String,
+    /// swaplet's park image.
+    pub park: String,
     /// An image that no registry has.
     pub missing: String,
 }
@@ -26,9 +28,11 @@ impl Images {
         let images = Self {
             work: format!("{registry}/e2e/work:v1"),
             exit: format!("{registry}/swaplet/exit:e2e"),
+            park: format!("{registry}/swaplet/park:e2e"),
             missing: format!("{registry}/e2e/missing:v1"),
         };
         swaplet(&["exit-image", "push", &images.exit]).await;
+        swaplet(&["park-image", "push", &images.park]).await;
         push_work(registry, &images.work).await;
         images
     }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::pods::{pod, spec};
 use crate::warm_images::{Awkward, TRACE};
-use crate::world::{World, eventually, variable, write_kubeconfig};
+use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
 
 /// A namespace, and the account of one who may warm there.
 struct Warmer {
@@ -41,9 +41,7 @@ impl Warmer {
         kubectl(&["create", "clusterrolebinding", &nodes, "--clusterrole", &nodes, &account]).await;
         let token = kubectl(&["create", "token", "warmer", "-n", namespace]).await;
         let kubeconfig = write_kubeconfig(folder.path(), token.trim().to_owned());
-        let park = format!("{}/swaplet/park:e2e", variable("SWAPLET_E2E_REGISTRY"));
-        let pushed = Command::new(env!("CARGO_BIN_EXE_swaplet")).args(["park-image", "push", &park]).output().await.unwrap();
-        assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
+        let park = world.images.park.clone();
         Self { world, kubeconfig, park, folder }
     }
 
@@ -73,12 +71,6 @@ impl Warmer {
         drop(folder);
         world.done().await;
     }
-}
-
-async fn kubectl(arguments: &[&str]) -> String {
-    let output = Command::new("kubectl").args(arguments).output().await.expect("kubectl");
-    assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// What a run has printed.

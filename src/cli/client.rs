@@ -27,7 +27,7 @@ impl ClusterArgs {
     ///
     /// # Errors
     /// No usable configuration; says where it was looked for.
-    pub async fn client(self) -> anyhow::Result<Client> {
+    pub async fn client(&self) -> anyhow::Result<Client> {
         let mut config = self.config().await.context("cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod")?;
         // A write is tried again only after a new decision; kube's own layer would send the old one up to 15 times.
         config.default_retry = false;
@@ -36,10 +36,10 @@ impl ClusterArgs {
         Ok(Client::try_from(config)?)
     }
 
-    async fn config(self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions { context: self.context, ..KubeConfigOptions::default() };
-        Ok(match self.kubeconfig {
-            Some(file) => Config::from_custom_kubeconfig(Kubeconfig::read_from(&file)?, &options).await?,
+    async fn config(&self) -> anyhow::Result<Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        Ok(match &self.kubeconfig {
+            Some(file) => Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?,
             None if options.context.is_some() => Config::from_kubeconfig(&options).await?,
             None => Config::infer().await?,
         })

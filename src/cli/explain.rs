@@ -4,17 +4,17 @@ mod text;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::client::ClusterArgs;
-use super::rules::RulesArgs;
+use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use super::table::{json as as_json, yaml as as_yaml};
 use super::{print, slowly};
-use crate::controller::list::words;
+use crate::controller::list::{list, words};
 use crate::controller::snapshot::{Said, Scope, Snapshot, about};
 use crate::decide::decision::Report;
 use crate::decide::explain::{Explanation, Finding, describe};
@@ -23,8 +23,8 @@ use crate::image::reference::ImageReference;
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
 
-/// What an exit image is called that nobody has named.
-const ASSUMED: &str = "the-exit-image";
+/// Of a decision to write.
+const WHO_WRITES: &str = "Nothing was written now: a controller that runs does this by itself, and swaplet rescue does it once.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -93,12 +93,16 @@ impl ExplainArgs {
         let client = cluster.client().await?;
         let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let pod = read(&client, &namespace, &pod).await?;
-        let assumed = if rules.names_exit_image() { None } else { Some(assume(&client, &pod, &mut rules).await?) };
+        let assumed = if rules.needs_exit_image() { Some(assume(&client, &pod, &mut rules).await?) } else { None };
         let scope = Scope { namespace: None, state_namespace };
         let reading = format!("reading what counts for the pods of namespace {namespace}");
         let snapshot = slowly(&reading, Snapshot::of_pod(&client, rules.rules()?, &scope, &pod)).await;
+        let mut explanation = snapshot.explain(&pod);
+        if explanation.decision.action.is_some() {
+            explanation.next.push(WHO_WRITES.to_owned());
+        }
         let answer = Answer {
-            explanation: snapshot.explain(&pod),
+            explanation,
             remarks: assumed.into_iter().chain(snapshot.remarks().iter().cloned()).collect(),
             said: snapshot.said(&pod),
             now: snapshot.taken_at(),
@@ -115,8 +119,16 @@ impl ExplainArgs {
 
 async fn read(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Pod> {
     let pods: Api<PodWire> = Api::namespaced(client.clone(), namespace);
+    let found = match pods.get(name).await {
+        // Who may list pods, as the controller does, need not be allowed to get one.
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            list(&pods, &format!("metadata.name={name}"), Some).await.map(|mut listed| listed.pop())
+        }
+        other => other.map(Some),
+    };
     let cannot = || format!("cannot read pod {namespace}/{name}");
-    let pod = pods.get(name).await.map_err(|error| anyhow::anyhow!(words(&error))).with_context(cannot)?;
+    let pod = found.map_err(|error| anyhow!(words(&error))).with_context(cannot)?;
+    let pod = pod.ok_or_else(|| anyhow!("there is none")).with_context(cannot)?;
     pod.read().context("it has no name or no uid").with_context(cannot)
 }
 
@@ -128,13 +140,13 @@ async fn assume(client: &Client, pod: &Pod, rules: &mut RulesArgs) -> anyhow::Re
         let words = format!("-> {image})");
         said.iter().any(|said| said.note.contains(&words))
     });
-    rules.assume_exit_image(ImageReference::parse(written.unwrap_or(ASSUMED))?);
+    rules.assume_exit_image(ImageReference::parse(written.unwrap_or(ASSUMED_EXIT_IMAGE))?);
     Ok(match written {
         Some(image) => {
             format!("no --exit-image is given: {image} is taken for one with the standard paths, because an Event of swaplet names it")
         }
         None => format!(
-            "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED} here; pass the flags that swaplet run has"
+            "no --exit-image is given: one with the standard paths is assumed, and called {ASSUMED_EXIT_IMAGE} here; pass the flags that swaplet run has"
         ),
     })
 }

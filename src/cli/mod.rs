@@ -12,7 +12,9 @@ mod manifests;
 mod mock_node;
 mod nodes;
 mod park_image;
+mod probe;
 mod registry_args;
+mod rescue;
 mod rules;
 mod run;
 mod table;
@@ -43,7 +45,9 @@ enum Command {
     Run(Box<run::RunArgs>),
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
+    Rescue(Box<rescue::RescueArgs>),
     Nodes(nodes::NodesArgs),
+    Probe(Box<probe::ProbeArgs>),
     Warm(Box<warm::WarmArgs>),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
@@ -64,7 +68,9 @@ impl Cli {
                 Command::Run(args) => args.run().await,
                 Command::Check(args) => args.run().await,
                 Command::Explain(args) => args.run().await,
+                Command::Rescue(args) => args.run().await,
                 Command::Nodes(args) => args.run().await,
+                Command::Probe(args) => args.run().await,
                 Command::Warm(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,

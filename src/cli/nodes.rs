@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use jiff::Timestamp;
-use kube::Api;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::client::ClusterArgs;
@@ -39,6 +39,9 @@ Examples:
   swaplet nodes --print-rows
   swaplet nodes --node-classes my-nodes.yaml
   swaplet run --node-classes my-nodes.yaml ...
+
+  # Find out what a node does, on throw-away pods
+  swaplet probe my-node --exit-image ... --park-image ...
 
   # One node is easier told by itself
   kubectl label node my-node swaplet.io/node-class=VirtualInert
@@ -92,17 +95,8 @@ impl NodesArgs {
         let client = self.cluster.client().await?;
         let nodes = list(&Api::<NodeWire>::all(client.clone()), "", NodeWire::read).await.context("cannot list nodes")?;
         let mut problems = missing(&self.names, &nodes);
-        let kept = match all_in(&client, self.state_namespace.as_deref()).await {
-            Ok(kept) => kept,
-            Err(error) => {
-                problems.push(format!(
-                    "what was proved on nodes is not shown, because ConfigMaps cannot be listed ({}): name the namespace of the controller with \
-                     --state-namespace",
-                    words(&error)
-                ));
-                AllKept::new()
-            }
-        };
+        let (kept, problem) = kept_or_problem(&client, self.state_namespace.as_deref()).await;
+        problems.extend(problem);
         let wanted = |node: &Node| self.names.is_empty() || self.names.iter().any(|name| **name == *node.name);
         let now = time_of_day();
         let mut rows: Vec<Row> = nodes.iter().filter(|node| wanted(node)).map(|node| Row::of(node, &table, &kept, now)).collect();
@@ -119,6 +113,34 @@ impl NodesArgs {
 fn missing(names: &[String], nodes: &[Node]) -> Vec<String> {
     let known: BTreeSet<&str> = nodes.iter().map(|node| &*node.name).collect();
     names.iter().filter(|name| !known.contains(name.as_str())).map(|name| format!("there is no node {name}")).collect()
+}
+
+/// What is shown of a node now, and what is wrong with that.
+pub(super) struct Shown {
+    pub(super) class: NodeClass,
+    pub(super) why: String,
+    pub(super) problems: Vec<String>,
+}
+
+/// What `swaplet nodes` shows of this node.
+pub(super) async fn shown(client: &Client, node: &Node, table: &NodeTable, state_namespace: Option<&str>) -> Shown {
+    let (kept, problem) = kept_or_problem(client, state_namespace).await;
+    let row = Row::of(node, table, &kept, time_of_day());
+    Shown { class: row.class, why: row.why(), problems: problem.into_iter().chain(row.problem()).collect() }
+}
+
+async fn kept_or_problem(client: &Client, namespace: Option<&str>) -> (AllKept, Option<String>) {
+    match all_in(client, namespace).await {
+        Ok(kept) => (kept, None),
+        Err(error) => {
+            let problem = format!(
+                "what was proved on nodes is not shown, because ConfigMaps cannot be read ({}): name the namespace of the controller with \
+                 --state-namespace",
+                words(&error)
+            );
+            (AllKept::new(), Some(problem))
+        }
+    }
 }
 
 /// What is said about one node.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::controller::derive::Push;
+use crate::controller::index::Rules;
 use crate::image::ImageReference;
 use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
 use crate::image::registry::RegistryOptions;
@@ -27,6 +29,12 @@ impl RegistryArgs {
     /// The hosts, with everything else as it is by default.
     pub(super) fn options(&self) -> RegistryOptions {
         RegistryOptions { plain_http: self.plain_http.clone(), allowed: self.allow_host.clone(), ..RegistryOptions::default() }
+    }
+
+    /// How exit images are pushed, if the rules want any.
+    pub(super) fn push(self, rules: &Rules) -> Option<Push> {
+        let repository = rules.exit_images.repository()?.clone();
+        Some(Push::to(repository, self.options(), move |reference| self.credentials(reference)))
     }
 
     /// The credentials for the repository of `reference`, read anew: a file may have been renewed since.

@@ -15,6 +15,9 @@ use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
 
+/// What an exit image is called that nobody has named.
+pub(super) const ASSUMED_EXIT_IMAGE: &str = "the-exit-image";
+
 /// How nodes are recognised.
 #[derive(Debug, Args)]
 pub struct NodeTableArgs {
@@ -82,7 +85,7 @@ enum FinishArg {
 enum PreferArg {
     /// Change the images of the sidecars
     Swap,
-    /// Write the phase of the pod
+    /// Write the phase of the pod; then no exit image has to be named
     Finish,
     /// On nodes with OpenKruise's daemon: ask it, by a ContainerRecreateRequest. A sidecar that does not exit with 0 on SIGTERM then
     /// fails a pod under Never
@@ -101,9 +104,9 @@ enum CoexistArg {
 }
 
 impl RulesArgs {
-    /// Whether any exit image is named.
-    pub fn names_exit_image(&self) -> bool {
-        self.exit_image.is_some() || !self.exit_images.is_empty()
+    /// Whether no exit image is named, and one has to be.
+    pub fn needs_exit_image(&self) -> bool {
+        self.exit_image.is_none() && self.exit_images.is_empty() && self.prefer != Some(PreferArg::Finish)
     }
 
     /// As if this one had been named by `--exit-image`.
@@ -112,13 +115,14 @@ impl RulesArgs {
     }
 
     /// # Errors
-    /// No exit image is named, a path cannot be in one, the file of node classes cannot be used, or what is preferred is not allowed.
+    /// No exit image is named and no other way comes first, a path cannot be in one, the file of node classes cannot be used, or what is
+    /// preferred is not allowed.
     pub fn rules(self) -> anyhow::Result<Rules> {
-        let Self { exit_image, exit_images, exit_image_paths, derived_repository, swap_under_never, nodes, finish, prefer, coexist } = self;
         ensure!(
-            exit_image.is_some() || !exit_images.is_empty(),
-            "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE"
+            !self.needs_exit_image(),
+            "no exit image: push one with `swaplet exit-image push IMAGE` and pass it with --exit-image IMAGE, or do without it with --prefer=finish"
         );
+        let Self { exit_image, exit_images, exit_image_paths, derived_repository, swap_under_never, nodes, finish, prefer, coexist } = self;
         ensure!(
             finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
             "--prefer=finish and --finish=never exclude each other: drop one of them"

@@ -14,9 +14,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::client::ClusterArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::RulesArgs;
-use crate::controller::derive::Push;
+use crate::controller::lead::run_while_leading;
+use crate::controller::lease::{Leadership, LeaseKeeper};
 use crate::controller::metrics::Metrics;
-use crate::controller::run::{Settings, run};
+use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::serve::{Health, serve};
 
 const EXAMPLES: &str = "\
@@ -32,6 +33,9 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 \\
     --derived-repository registry.example/swaplet/derived --docker-config /etc/swaplet/config.json
 
+  # Two of these: one works, the other takes over within 15 s when it dies, and at once when it is stopped
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --state-namespace swaplet --leader-elect
+
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
 events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
@@ -45,15 +49,18 @@ pub struct RunArgs {
     /// Only pods of this namespace [default: all namespaces]
     #[arg(short, long, env = "SWAPLET_NAMESPACE")]
     namespace: Option<String>,
-    /// The namespace for the ConfigMap swaplet-node-verdicts, which keeps what was proved on nodes for the next start [default: it is
+    /// The namespace for the Lease of --leader-elect, and for the ConfigMap swaplet-node-verdicts, which keeps what was proved on nodes for the next start [default: it is
     /// not kept]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
+    /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
+    #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
+    leader_elect: bool,
     /// Writes of pods under way at once
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
     /// Seconds that one write may take; then its result is unknown and the pod is looked at again
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=120))]
+    #[arg(long, value_name = "SECONDS", default_value_t = WRITE_SECONDS, value_parser = clap::value_parser!(u16).range(1..=120))]
     write_timeout: u16,
     /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
     #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN")]
@@ -69,7 +76,7 @@ pub struct RunArgs {
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum LogFormat {
+pub(super) enum LogFormat {
     /// One readable line per entry
     Text,
     /// One JSON object per line
@@ -82,13 +89,11 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { rules, namespace, state_namespace, concurrency, write_timeout, listen, log_format, registry, cluster } = self;
+        let Self { rules, namespace, state_namespace, leader_elect, concurrency, write_timeout, listen, log_format, registry, cluster } =
+            self;
         let rules = rules.rules()?;
         start_log(log_format);
-        let push = rules.exit_images.repository().map(|repository| {
-            let options = registry.options();
-            Push::to(repository.clone(), options, move |reference| registry.credentials(reference))
-        });
+        let push = registry.push(&rules);
         let settings = Settings {
             namespace,
             rules,
@@ -97,12 +102,25 @@ impl RunArgs {
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
             state_namespace,
+            leadership: Leadership::undisputed(),
+            selection: None,
         };
+        let lease_client = cluster.client().await?;
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
         let scope = settings.namespace.as_deref().unwrap_or("all namespaces");
         tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.rules.exit_images, "watching pods");
-        run(client, settings, metrics, health, stopped()?).await?;
+        match settings.state_namespace.as_deref().filter(|_| leader_elect) {
+            Some(namespace) => {
+                tracing::info!(namespace, "standing by until this process holds the Lease swaplet");
+                let keeper = LeaseKeeper::start(lease_client, namespace, &settings.instance, health.clone());
+                run_while_leading(client, settings, metrics, health, keeper, stopped()?).await?;
+            }
+            None => {
+                metrics.leads.set(1);
+                run(client, settings, metrics, health, stopped()?).await?;
+            }
+        }
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     }
@@ -121,11 +139,12 @@ async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, H
 }
 
 /// The pod's name in a cluster, the machine's elsewhere.
-fn instance() -> String {
+pub(super) fn instance() -> String {
     ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "swaplet".to_owned())
 }
 
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+/// Completes on SIGTERM or SIGINT.
+pub(super) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -136,7 +155,7 @@ fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-fn start_log(format: LogFormat) {
+pub(super) fn start_log(format: LogFormat) {
     // kube logs each request as a span; at info that would be every write twice.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube=warn".into());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);

@@ -9,12 +9,12 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::results::{Progress, Results};
 use super::client::ClusterArgs;
 use super::print;
 use super::rules::NodeTableArgs;
+use super::run::stopped;
 use super::table::Output;
 use crate::controller::clock::time_of_day;
 use crate::controller::warm::{Job, warm};
@@ -130,7 +130,12 @@ impl WarmArgs {
         let names: BTreeSet<String> = self.nodes.into_iter().collect();
         let mut progress = Progress::new(images.len());
         let job = Job { images, selector: self.selector, names, limits, warmers, table };
-        let finished = warm(client, job, |news| progress.show(&news), stopped(signals()?)).await?;
+        let stopped = stopped()?;
+        let interrupted = async {
+            stopped.await;
+            eprintln!("stopping: the warmer pods are being deleted ...");
+        };
+        let finished = warm(client, job, |news| progress.show(&news), interrupted).await?;
         let results = Results::of(&finished.warming);
         print(&results.show(self.output)?)?;
         if finished.interrupted {
@@ -162,18 +167,6 @@ fn life_seconds(limits: &Limits, images: usize) -> u64 {
 fn run_id(now: Timestamp, process: u32) -> Box<str> {
     let digest = Sha256::digest(format!("{now} {process}"));
     digest.iter().take(4).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")).into()
-}
-
-fn signals() -> anyhow::Result<[Signal; 2]> {
-    Ok([signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?])
-}
-
-async fn stopped([mut interrupt, mut terminate]: [Signal; 2]) {
-    tokio::select! {
-        _ = interrupt.recv() => (),
-        _ = terminate.recv() => (),
-    }
-    eprintln!("stopping: the warmer pods are being deleted ...");
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
 use super::openkruise::Known;
 use super::queue::FairQueue;
+use super::selection::Selected;
 use super::writer::{Outcome, Target};
 use crate::decide::decision::{Action, Decision, Report};
 use crate::decide::derived_images::Paths;
@@ -98,6 +99,7 @@ pub struct Index {
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
+    pub(super) selected: Selected,
 }
 
 impl Index {
@@ -106,8 +108,8 @@ impl Index {
     pub fn new(rules: Rules) -> Self {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
-        let (entries, due, ready) = (HashMap::new(), BTreeSet::new(), FairQueue::default());
-        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom: Ledger::default(), due, ready, list: 0 }
+        let (entries, due, ready, selected) = (HashMap::new(), BTreeSet::new(), FairQueue::default(), Selected::default());
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom: Ledger::default(), due, ready, list: 0, selected }
     }
 
     /// How many pods are kept.
@@ -138,6 +140,7 @@ impl Index {
     pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
         let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
         gone.iter().for_each(|uid| self.forget(uid));
+        self.selected.listed(|uid| self.entries.contains_key(uid));
         self.headroom.pod_list_ends(self.list);
         self.look_at_woken(now)
     }
@@ -177,6 +180,7 @@ impl Index {
     fn forget(&mut self, uid: &str) {
         self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else { return };
+        self.selected.over(uid, entry.pod.phase);
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));
         }
@@ -296,7 +300,12 @@ impl Index {
         let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
         let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
-        let decision = decide(&entry.pod, &entry.memory, &around.of(&entry.pod, &entry.memory, now));
+        let decision = if self.selected.may_be_written(uid) {
+            decide(&entry.pod, &entry.memory, &around.of(&entry.pod, &entry.memory, now))
+        } else {
+            Decision::quiet(Reason::NotSelected)
+        };
+        self.selected.decided(uid, decision.reason);
         let need = entry.need(&decision, shown, now);
         self.headroom.need(&entry.pod, need);
         if is_over(decision.reason) && entry.pod.phase.is_terminal() {

@@ -28,6 +28,8 @@ pub struct Metrics {
     decisions: Family<ByReason, Counter>,
     writes: Family<ByOutcome, Counter>,
     watch_troubles: Counter,
+    /// 1 in the process that leads, or is alone.
+    pub leads: Gauge,
     /// Pods that are kept.
     pub pods: Gauge,
     /// Pods that wait for a write.
@@ -46,6 +48,7 @@ impl Metrics {
             decisions: Family::default(),
             writes: Family::default(),
             watch_troubles: Counter::default(),
+            leads: Gauge::default(),
             pods: Gauge::default(),
             waiting: Gauge::default(),
             waiting_for_headroom: Gauge::default(),
@@ -56,6 +59,7 @@ impl Metrics {
         registry.register("decisions", "Changes of the decision about a pod, by reason", metrics.decisions.clone());
         registry.register("writes", "Requests that write, by resource and outcome", metrics.writes.clone());
         registry.register("watch_troubles", "Failures to list or watch pods or Jobs", metrics.watch_troubles.clone());
+        registry.register("leads", "Whether this process leads, or is alone", metrics.leads.clone());
         registry.register("pods", "Pods with sidecars that are not finished", metrics.pods.clone());
         registry.register("waiting", "Pods that wait for a write", metrics.waiting.clone());
         let waiting = metrics.waiting_for_headroom.clone();

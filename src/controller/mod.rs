@@ -4,19 +4,25 @@
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
 //! ```
 //!
-//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write. [`snapshot`] fills an index once, for those who only ask.
+//! [`run`] is the loop that connects them; only [`writer`] and [`report`] write. Of several processes one runs it ([`lead`], [`lease`]).
+//! [`probe`] has pods of its own. [`snapshot`] fills an index once, for those who only ask.
 
 pub mod budgets;
 pub mod clock;
 pub mod derive;
 pub mod index;
+mod job_events;
+pub mod lead;
+pub mod lease;
 pub mod list;
 pub mod metrics;
 pub mod nodes;
 pub mod openkruise;
+pub mod probe;
 mod queue;
 pub mod report;
 pub mod run;
+pub mod selection;
 pub mod serve;
 pub mod snapshot;
 pub mod verdict_store;

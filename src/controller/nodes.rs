@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
+use super::verdict_store::AllKept;
 use crate::decide::budget::Rate;
 use crate::decide::circumstances::NodeFacts;
 use crate::decide::node_class::{NodeClass, Recognised};
 use crate::decide::node_table::NodeTable;
-use crate::decide::node_verdicts::{NodeId, NodeVerdict, NodeVerdicts, Proved};
+use crate::decide::node_verdicts::{NodeId, NodeVerdicts, Proved};
 use crate::objects::node::Node;
 use crate::objects::pod::Pod;
 
@@ -78,9 +81,14 @@ impl Nodes {
         &self.verdicts
     }
 
-    /// Takes over a verdict of an earlier life.
-    pub fn restore(&mut self, node: &str, verdict: NodeVerdict, now: Duration) {
-        self.verdicts.restore(node, verdict, now);
+    /// Takes over what earlier lives have kept; `now` and `today` are the same moment.
+    pub fn restore_kept(&mut self, kept: AllKept, now: Duration, today: Timestamp) {
+        for (node, kept) in kept {
+            match kept.restore(now, today) {
+                Some(verdict) => self.verdicts.restore(&node, verdict, now),
+                None => tracing::debug!(node, "a kept verdict has expired, or cannot be read"),
+            }
+        }
     }
 
     /// A list of all nodes begins.

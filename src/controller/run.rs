@@ -5,23 +5,26 @@ use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use super::clock::{Clock, time_of_day};
 use super::derive::{Deriver, Push, Pushed};
 use super::index::{Effect, Index, Rules, Write};
+use super::job_events::take_notice;
+use super::lease::Leadership;
 use super::metrics::Metrics;
 use super::nodes::{Change, Learned};
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
 use super::report::Reporter;
+use super::selection::{Progress, Selected, Selection};
 use super::serve::Health;
 use super::verdict_store::{self, VerdictStore};
 use super::watch::{Event, watch};
 use super::writer::{Outcome, Target, Writer};
 use crate::decide::decision::Action;
-use crate::decide::headroom::Ledger;
 use crate::objects::job::JobWire;
 use crate::objects::node::NodeWire;
 use crate::objects::wire::PodWire;
@@ -34,6 +37,11 @@ const IDLE: Duration = Duration::from_secs(3600);
 const BRAKE: Duration = Duration::from_millis(250);
 /// The longest pause that one answer can cause for all pods: a server that asks for more is asked again.
 const LONGEST_BRAKE: Duration = Duration::from_secs(30);
+
+/// Writes of pods under way at once, if nothing else is said.
+pub const CONCURRENCY: u16 = 16;
+/// Seconds that one write may take, if nothing else is said.
+pub const WRITE_SECONDS: u16 = 10;
 
 /// What the controller is to do.
 #[derive(Clone, Debug)]
@@ -50,14 +58,24 @@ pub struct Settings {
     pub instance: String,
     /// How exit images are pushed that the rules allow to derive.
     pub push: Option<Push>,
+    /// Whether this process may write.
+    pub leadership: Leadership,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
     pub state_namespace: Option<String>,
+    /// Only these pods; every pod where it is `None`.
+    pub selection: Option<Selection>,
 }
 
 /// A background task ended that never ends: the process must be started anew.
 #[derive(Debug, thiserror::Error)]
 #[error("a background task has died: {0}")]
 pub struct TaskDied(String);
+
+impl TaskDied {
+    pub(super) fn of(task: &str) -> Self {
+        Self(task.to_owned())
+    }
+}
 
 /// Runs the controller until `shutdown` completes; then waits for the writes under way. The client must not retry by itself.
 ///
@@ -78,16 +96,18 @@ pub async fn run(
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client, namespace).await;
     }
+    controller.select(settings.selection.clone());
     tokio::pin!(shutdown);
     loop {
         controller.start_writes();
+        controller.tell_progress();
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {
             () = &mut shutdown => break,
-            event = events.recv() => controller.see(event.ok_or_else(|| TaskDied("the watch of pods".to_owned()))?),
-            event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied("the watch of nodes".to_owned()))?),
-            news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied("the watch of OpenKruise".to_owned()))?),
-            event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied("the watch of Jobs".to_owned()))?),
+            event = events.recv() => controller.see(event.ok_or_else(|| TaskDied::of("the watch of pods"))?),
+            event = nodes.recv() => controller.see_node(event.ok_or_else(|| TaskDied::of("the watch of nodes"))?),
+            news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
+            event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
@@ -118,6 +138,7 @@ struct Controller {
     deriver: Deriver,
     brake: Duration,
     verdicts: Option<VerdictStore>,
+    progress: Option<mpsc::UnboundedSender<Progress>>,
 }
 
 impl Controller {
@@ -125,7 +146,7 @@ impl Controller {
         Self {
             clock: Clock::start(),
             index: Index::new(settings.rules.clone()),
-            writer: Writer::new(client.clone(), settings.write_deadline),
+            writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
             reporter: Reporter::new(client, metrics.clone(), &settings.instance),
             metrics,
             health,
@@ -134,6 +155,7 @@ impl Controller {
             deriver: Deriver::new(settings.push.clone()),
             brake: Duration::ZERO,
             verdicts: None,
+            progress: None,
         }
     }
 
@@ -242,14 +264,22 @@ impl Controller {
 
     async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
         let (store, kept) = VerdictStore::start(client, namespace).await;
-        let (now, today) = (self.clock.now(), time_of_day());
-        for (node, kept) in kept {
-            match kept.restore(now, today) {
-                Some(verdict) => self.index.nodes.restore(&node, verdict, now),
-                None => tracing::debug!(node, "a kept verdict has expired, or cannot be read"),
-            }
-        }
+        self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
         self.verdicts = Some(store);
+    }
+
+    fn select(&mut self, selection: Option<Selection>) {
+        let Some(Selection { pods, kept, progress }) = selection else { return };
+        self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
+        self.index.selected = Selected::only(&pods);
+        self.progress = Some(progress);
+    }
+
+    /// Whoever does not listen any more has seen enough.
+    fn tell_progress(&mut self) {
+        if let Some(progress) = &self.progress {
+            self.index.selected.take_news().into_iter().for_each(|news| drop(progress.send(news)));
+        }
     }
 
     fn wake(&mut self) {
@@ -309,7 +339,12 @@ impl Controller {
     fn effects(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Notice(notice) => self.reporter.tell(notice),
+                Effect::Notice(notice) => {
+                    if let Some(progress) = &self.progress {
+                        drop(progress.send(Progress::Told(notice.clone())));
+                    }
+                    self.reporter.tell(notice);
+                }
                 Effect::Decided(reason) => self.metrics.decided(reason),
                 Effect::Swapped(delay) => self.metrics.swapped_after(delay),
                 Effect::Ended(delay) => self.metrics.ended_after(delay),
@@ -335,6 +370,7 @@ impl Controller {
             Ok(())
         };
         let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
+        self.tell_progress();
         self.reporter.drain().await;
         if let Some(store) = self.verdicts.take() {
             store.drain().await;
@@ -346,23 +382,6 @@ impl Controller {
 fn tell_node_problem(node: &str, change: &Change) {
     if let Some(problem) = &change.problem {
         tracing::warn!(node, "{problem}");
-    }
-}
-
-/// Tells the ledger what is new about Jobs.
-pub(super) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
-    match event {
-        Event::ListStart => headroom.job_list_starts(),
-        Event::Listed(job) | Event::Applied(job) => match job.read() {
-            Some(read) => headroom.job(&read),
-            None => {
-                tracing::warn!(job = job.meta().name, "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait");
-                headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default());
-            }
-        },
-        Event::ListEnd => headroom.job_list_ends(),
-        Event::Deleted(job) => headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default()),
-        Event::Trouble(error) | Event::Forbidden(error) => headroom.jobs_trouble(&error),
     }
 }
 

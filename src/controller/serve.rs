@@ -25,6 +25,9 @@ struct State {
     nodes: Option<String>,
     /// Jobs cannot be seen. The work on other pods goes on.
     jobs_trouble: Option<String>,
+    /// Who leads, where it is somebody else.
+    leader: Option<String>,
+    lease_trouble: Option<String>,
 }
 
 impl Health {
@@ -61,12 +64,30 @@ impl Health {
         self.state().jobs_trouble.replace(error.to_owned()).is_none_or(|before| before != error)
     }
 
+    /// The Lease can be read and written; who leads, where it is somebody else.
+    pub fn lease(&self, leader: Option<String>) {
+        let mut state = self.state();
+        state.leader = leader;
+        state.lease_trouble = None;
+    }
+
+    /// The Lease could not be read or written.
+    pub fn lease_trouble(&self, error: &str) {
+        self.state().lease_trouble = Some(error.to_owned());
+    }
+
     /// How it is going; `Err` with the reason where not everything is seen that should be.
     ///
     /// # Errors
-    /// What keeps the controller from seeing pods or Jobs, in words.
+    /// What keeps the controller from seeing pods or Jobs, or from leading, in words.
     pub fn ready(&self) -> Result<String, String> {
         let state = self.state();
+        if let Some(error) = &state.lease_trouble {
+            return Err(format!("cannot read or write the Lease: {error}"));
+        }
+        if let Some(leader) = &state.leader {
+            return Ok(format!("ok, standing by: {leader} leads"));
+        }
         match (&state.trouble, &state.jobs_trouble) {
             (Some(error), _) => Err(format!("cannot watch pods: {error}")),
             (None, _) if !state.seen => Err("the first list of pods is not complete".to_owned()),

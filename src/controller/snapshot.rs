@@ -13,11 +13,12 @@ use self::said::AllSaid;
 pub use self::said::{Said, about};
 use super::clock::time_of_day;
 use super::index::{Index, Rules};
+use super::job_events::take_notice;
 use super::list::{list, words};
 use super::openkruise::News;
 use super::openkruise::observe::{Scope as OpenKruiseScope, observe};
-use super::run::{JOB_PODS, take_notice};
-use super::verdict_store::all_in;
+use super::run::JOB_PODS;
+use super::verdict_store::{AllKept, all_in};
 use super::watch::Event;
 use crate::decide::explain::Explanation;
 use crate::decide::roles;
@@ -45,6 +46,7 @@ pub struct Snapshot {
     index: Index,
     /// `None` where Events cannot be read.
     said: Option<AllSaid>,
+    kept: AllKept,
     today: Timestamp,
     remarks: Vec<String>,
 }
@@ -108,6 +110,12 @@ impl Snapshot {
         Some(self.said.as_ref()?.about(pod))
     }
 
+    /// What was proved on nodes.
+    #[must_use]
+    pub const fn kept(&self) -> &AllKept {
+        &self.kept
+    }
+
     /// When it was taken.
     #[must_use]
     pub const fn taken_at(&self) -> Timestamp {
@@ -116,7 +124,7 @@ impl Snapshot {
 
     async fn around(client: &Client, rules: Rules, scope: &Scope, narrow: &Narrow) -> Self {
         let openkruise = OpenKruiseScope::of(scope.namespace.clone(), &rules);
-        let mut snapshot = Self { index: Index::new(rules), said: None, today: time_of_day(), remarks: Vec::new() };
+        let mut snapshot = Self { index: Index::new(rules), said: None, kept: AllKept::new(), today: time_of_day(), remarks: Vec::new() };
         snapshot.read_nodes(client, narrow).await;
         snapshot.read_verdicts(client, scope).await;
         snapshot.read_openkruise(client, openkruise).await;
@@ -150,11 +158,8 @@ impl Snapshot {
     async fn read_verdicts(&mut self, client: &Client, scope: &Scope) {
         match all_in(client, scope.state_namespace.as_deref()).await {
             Ok(kept) => {
-                for (node, kept) in kept {
-                    if let Some(verdict) = kept.restore(NOW, self.today) {
-                        self.index.nodes.restore(&node, verdict, NOW);
-                    }
-                }
+                self.index.nodes.restore_kept(kept.clone(), NOW, self.today);
+                self.kept = kept;
             }
             Err(error) => {
                 let so = "what was proved on nodes is not known here; name the controller's namespace with --state-namespace";

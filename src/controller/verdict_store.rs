@@ -112,11 +112,14 @@ pub fn read(map: &ConfigMap) -> AllKept {
 /// What any controller has kept: in this namespace, or in all.
 ///
 /// # Errors
-/// The ConfigMaps cannot be listed.
+/// The ConfigMap cannot be read, or ConfigMaps cannot be listed.
 pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<AllKept> {
-    let maps: Api<ConfigMap> = namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace));
-    let kept = list(&maps, &format!("metadata.name={CONFIG_MAP}"), |map| Some(read(&map))).await?;
-    Ok(kept.into_iter().flatten().collect())
+    let Some(namespace) = namespace else {
+        let kept = list(&Api::all(client.clone()), &format!("metadata.name={CONFIG_MAP}"), |map| Some(read(&map))).await?;
+        return Ok(kept.into_iter().flatten().collect());
+    };
+    let map = Api::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await?;
+    Ok(map.as_ref().map(read).unwrap_or_default())
 }
 
 /// Keeps verdicts, in the background.

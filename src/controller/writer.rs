@@ -15,6 +15,7 @@ use kube::{Client, Resource as _};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::lease::Leadership;
 use crate::decide::decision::{Action, Swap};
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
@@ -100,6 +101,7 @@ impl Outcome {
 pub struct Writer {
     pub(super) client: Client,
     deadline: Duration,
+    leadership: Leadership,
 }
 
 impl Writer {
@@ -107,10 +109,16 @@ impl Writer {
     /// retry by itself: a second try needs a second decision.
     #[must_use]
     pub const fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline }
+        Self { client, deadline, leadership: Leadership::undisputed() }
     }
 
-    /// Does what was decided, within the deadline.
+    /// Writes only while this process leads.
+    #[must_use]
+    pub fn while_leading(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
+    }
+
+    /// Does what was decided, within the deadline, if this process leads.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
         let written = self.in_time(async {
             Ok(Ok(match action {
@@ -122,8 +130,12 @@ impl Writer {
         written.await.unwrap_or_else(|failed| failed)
     }
 
-    /// What a write has come to; one that takes longer than the deadline, or whose answer was lost, has failed.
+    /// What a write has come to. One that takes longer than the deadline, or whose answer was lost, has failed; where this process does
+    /// not lead, nothing is written.
     pub(super) async fn in_time<T>(&self, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
+        if !self.leadership.holds() {
+            return Err(Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None });
+        }
         match timeout(self.deadline, written).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => Err(Outcome::Failed { error: error.to_string(), retry_after: None }),

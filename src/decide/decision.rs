@@ -84,7 +84,9 @@ pub struct Decision {
 }
 
 impl Decision {
-    pub(super) const fn quiet(reason: Reason) -> Self {
+    /// Nothing is to be done, and nothing to be told.
+    #[must_use]
+    pub const fn quiet(reason: Reason) -> Self {
         Self { reason, action: None, reports: Vec::new(), done: None, swaps_wanted: 0, again: None, wants: Vec::new() }
     }
 

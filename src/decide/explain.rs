@@ -17,7 +17,7 @@ use super::roles::{self, Mains};
 use super::swap;
 use super::terminate::{self, Unended, ask, decide, out_of_scope, refused, turn};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
-pub use words::{describe, sentence};
+pub use words::{describe, in_words, sentence};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
 const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";

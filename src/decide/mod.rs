@@ -18,6 +18,7 @@ pub mod explain;
 pub mod finish;
 pub mod headroom;
 pub mod ladder;
+pub mod lease;
 pub mod memory;
 pub mod node_class;
 pub mod node_table;

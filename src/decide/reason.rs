@@ -18,6 +18,8 @@ pub enum Reason {
     SidecarsEnded,
     /// The platform under the node ends the sidecars by itself.
     LeftToPlatform,
+    /// The pod is none of those that are to be ended.
+    NotSelected,
 
     // Something has to happen first.
     /// A main container is not done.
@@ -137,13 +139,14 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 57] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
         Self::NoSidecar,
         Self::SidecarsEnded,
         Self::LeftToPlatform,
+        Self::NotSelected,
         Self::MainsRunning,
         Self::WriteInFlight,
         Self::WriteBackoff,
@@ -206,6 +209,7 @@ impl Reason {
             Self::NoSidecar => "NoSidecar",
             Self::SidecarsEnded => "SidecarsEnded",
             Self::LeftToPlatform => "LeftToPlatform",
+            Self::NotSelected => "NotSelected",
             Self::MainsRunning => "MainsRunning",
             Self::WriteInFlight => "WriteInFlight",
             Self::WriteBackoff => "WriteBackoff",
@@ -270,6 +274,37 @@ impl Reason {
                 | Self::PhaseWritten
                 | Self::RecreateRequested
                 | Self::SidecarEnded
+        )
+    }
+
+    /// Whether nothing but a hand from outside changes it: somebody has to mend the pod, the installation or the cluster, or the pod is
+    /// left to somebody else.
+    #[must_use]
+    pub const fn needs_a_hand(self) -> bool {
+        matches!(
+            self,
+            Self::LeftToPlatform
+                | Self::PodMalformed
+                | Self::RestartPolicyUnknown
+                | Self::OnlySidecars
+                | Self::MarkInvalid
+                | Self::ExitImageInvalid
+                | Self::ExitImageMissing
+                | Self::SidecarRestartsAlways
+                | Self::NotSwappable
+                | Self::NeedsImage
+                | Self::NoHeadroom
+                | Self::NoRung
+                | Self::SwapUndone
+                | Self::FinishUndone
+                | Self::RecreateImpossible
+                | Self::RecreateExitCode
+                | Self::RecreateUnanswered
+                | Self::RecreateFailed
+                | Self::LeftToOpenKruise
+                | Self::OpenKruiseIncomplete
+                | Self::OpenKruiseUnclear
+                | Self::WriteDenied
         )
     }
 

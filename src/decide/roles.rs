@@ -68,6 +68,13 @@ pub fn mains_state(pod: &Pod) -> Mains<'_> {
     Mains::Done
 }
 
+/// Whether nothing but sidecars that are ours to end keeps the pod from ending.
+#[must_use]
+pub fn waits_for_sidecars(pod: &Pod) -> bool {
+    let is_over = pod.deleting || pod.phase.is_terminal();
+    !is_over && mains(pod).next().is_some() && mains_state(pod) == Mains::Done && sidecars(pod).any(|sidecar| sidecar.end().is_none())
+}
+
 /// When the last of the main containers ended, as far as the node says.
 #[must_use]
 pub fn mains_ended_at(pod: &Pod) -> Option<jiff::Timestamp> {

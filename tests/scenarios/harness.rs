@@ -10,9 +10,12 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
+use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::{Settings, run};
+use swaplet::controller::selection::{Progress, Selection};
 use swaplet::controller::serve::Health;
+use swaplet::controller::verdict_store::AllKept;
 use swaplet::decide::derived_images::DerivedImages;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
@@ -20,6 +23,7 @@ use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -107,6 +111,14 @@ impl World {
         self.start(user_agent, concurrency, |settings| settings.rules.ladder = ladder)
     }
 
+    /// Starts a controller for these pods only; what it tells of them comes out of the channel.
+    pub fn start_controller_for(&self, names: &[&str]) -> (Life, mpsc::UnboundedReceiver<Progress>) {
+        let (progress, news) = mpsc::unbounded_channel();
+        let pods = names.iter().map(|name| self.get(name)["metadata"]["uid"].as_str().unwrap().into()).collect();
+        let selection = Selection { pods, kept: AllKept::new(), progress };
+        (self.start(SWAPLET, CONCURRENCY, |settings| settings.selection = Some(selection)), news)
+    }
+
     /// Starts a controller that derives exit images; `push` stands for the registry.
     pub fn start_deriving_controller(&self, push: Push) -> Life {
         self.start(SWAPLET, CONCURRENCY, |settings| {
@@ -120,15 +132,7 @@ impl World {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
-        let mut settings = Settings {
-            namespace: None,
-            rules: rules(),
-            concurrency,
-            write_deadline: Duration::from_secs(10),
-            instance: user_agent.to_owned(),
-            state_namespace: None,
-            push: None,
-        };
+        let mut settings = settings(user_agent, concurrency);
         change(&mut settings);
         let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
@@ -311,6 +315,21 @@ impl World {
         let since: Vec<_> = requests[before..].iter().filter(|request| request.verb != Verb::Watch).collect();
         assert!(since.is_empty(), "not quiet: {since:#?}");
         requests.iter().for_each(may_be_sent);
+    }
+}
+
+/// What a controller is told that is to swap, all by itself.
+pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
+    Settings {
+        namespace: None,
+        rules: rules(),
+        concurrency,
+        write_deadline: Duration::from_secs(10),
+        instance: user_agent.to_owned(),
+        state_namespace: None,
+        selection: None,
+        push: None,
+        leadership: Leadership::undisputed(),
     }
 }
 

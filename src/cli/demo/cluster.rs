@@ -18,8 +18,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::results::Results;
 use super::timeline::{Line, Timeline};
 use crate::controller::index::Rules;
+use crate::controller::lease::Leadership;
 use crate::controller::metrics::Metrics;
-use crate::controller::run::{Settings, run};
+use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::serve::Health;
 use crate::controller::watch::{Event, watch};
 use crate::decide::exit_images::ExitImages;
@@ -119,11 +120,13 @@ async fn controller(client: Client) {
             node_table: NodeTable::built_in(),
             coexist: Coexist::Own,
         },
-        concurrency: 16,
-        write_deadline: Duration::from_secs(10),
+        concurrency: CONCURRENCY.into(),
+        write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
         instance: CONTROLLER.to_owned(),
         push: None,
         state_namespace: None,
+        leadership: Leadership::undisputed(),
+        selection: None,
     };
     let metrics = Metrics::register(&mut Registry::default());
     let _ = run(client, settings, metrics, Health::default(), std::future::pending()).await;

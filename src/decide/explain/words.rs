@@ -37,7 +37,7 @@ pub fn sentence(pod: &Pod, decision: &Decision) -> String {
     match &decision.action {
         Some(action) => format!("swaplet {}.", describe(action)),
         None if decision.reason == Reason::MainsRunning => format!("swaplet waits: {}.", unfinished_main(pod)),
-        None => of_reason(decision.reason).to_owned(),
+        None => in_words(decision.reason).to_owned(),
     }
 }
 
@@ -52,8 +52,9 @@ fn unfinished_main(pod: &Pod) -> String {
     }
 }
 
-/// Why nothing is written.
-const fn of_reason(reason: Reason) -> &'static str {
+/// Why nothing is written, in one sentence.
+#[must_use]
+pub const fn in_words(reason: Reason) -> &'static str {
     match reason {
         Reason::PodDeleting => "The pod is left alone: it is being deleted.",
         Reason::PodFinished => "Nothing is left to do: the pod is finished.",
@@ -61,6 +62,7 @@ const fn of_reason(reason: Reason) -> &'static str {
         Reason::NoSidecar => "The pod is left alone: no container is marked as a sidecar.",
         Reason::SidecarsEnded => "Nothing is left to do: every sidecar has ended.",
         Reason::LeftToPlatform => "The sidecars are left to the platform under the node.",
+        Reason::NotSelected => "The pod is left alone: it is none of those that are to be ended.",
         Reason::MainsRunning => "swaplet waits: a main container is not done.",
         Reason::WriteInFlight => "swaplet waits: a write for this pod is under way.",
         Reason::WriteBackoff => "swaplet waits: a write has failed and is tried again.",

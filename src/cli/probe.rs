@@ -1,0 +1,365 @@
+//! `swaplet probe`: what a node does with each way to end a sidecar, found out on throw-away pods.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use k8s_openapi::api::core::v1::Node as WholeNode;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::client::ClusterArgs;
+use super::nodes::{Shown, shown};
+use super::print;
+use super::rules::NodeTableArgs;
+use super::run::stopped;
+use super::table::{Output, dash, printable, render};
+use crate::controller::clock::time_of_day;
+use crate::controller::probe::{Answer, Images, Interrupt, LABEL, Probe, Probed, Stopped, Tried};
+use crate::decide::node_class::{NodeClass, OVERRIDE, Recognised};
+use crate::decide::node_verdicts::Proved;
+use crate::image::reference::ImageReference;
+use crate::objects::node::{Node, NodeWire};
+
+/// The probe could not be made, not to its end, or has left something behind.
+const CANNOT: u8 = 2;
+/// As shells say it of a program that Ctrl-C has ended.
+const INTERRUPTED: u8 = 130;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Which ways to end a sidecar work on this node?
+  swaplet exit-image push registry.example/swaplet/exit:v1
+  swaplet park-image push registry.example/swaplet/park:v1
+  swaplet probe virtual-node-aci-linux \\
+    --exit-image registry.example/swaplet/exit:v1 --park-image registry.example/swaplet/park:v1
+
+  # A provider that takes minutes to start a pod, and a namespace that has the pull secret
+  swaplet probe virtual-kubelet-cn-1 -n batch --timeout 600 --exit-image ... --park-image ...
+
+  # For programs
+  swaplet probe my-node -o json --exit-image ... --park-image ... | jq -r .verdict
+
+Each way has a pod of its own, put on the node past the scheduler and its taints: a main container
+that ends at once (the exit image) and a sidecar that stays (the park image). No other pod is
+touched, and none of these is marked, so that a running swaplet or OpenKruise leaves them alone.
+
+  swap under OnFailure   the image of the sidecar is changed to the exit image
+  swap under Never       the same; a provider that fails on it fails the pod, and this one has
+                         nothing to lose. The park image exits with 0: what the provider makes of
+                         a sidecar that exits with another code is not shown
+  finish                 the phase of the pod is written, and watched for 20 s: the node may take
+                         it back
+
+The pods are deleted whatever happens, also on Ctrl-C. What a killed probe leaves behind is found
+by its label:
+  kubectl delete pods -A -l swaplet.io/probe --grace-period=0 --force
+
+Nothing is written but these pods: to make the verdict known, label the node as the last line says.
+Needed are the rights to get nodes, to create, get, patch and delete pods, to patch pods/status,
+and to list configmaps (for what was proved before).
+
+Exit codes: 0 at least one way works, 1 none does, 2 the probe could not be made or left something
+behind, 130 interrupted.";
+
+/// Try each way to end a sidecar on a node, with throw-away pods
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ProbeArgs {
+    /// The node
+    node: String,
+    /// What the sidecar is swapped to; the main container runs it too (see `swaplet exit-image push`)
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_EXIT_IMAGE", value_parser = ImageReference::parse)]
+    exit_image: ImageReference,
+    /// What the sidecar runs (see `swaplet park-image push`)
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse)]
+    park_image: ImageReference,
+    /// The namespace for the pods [default: the one of the context]
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Seconds that a pod may take to start, and a way to show that it works. That a node ignores an image is certain after a minute
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u16).range(5..=3600))]
+    timeout: u16,
+    #[command(flatten)]
+    table: NodeTableArgs,
+    /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    state_namespace: Option<String>,
+    /// How to print: a table, a table with all that is known, or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl ProbeArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.probe().await {
+            Ok(code) => Ok(code),
+            Err(error) => {
+                eprintln!("error: {}", printable(&format!("{error:#}")));
+                Ok(ExitCode::from(CANNOT))
+            }
+        }
+    }
+
+    async fn probe(self) -> anyhow::Result<ExitCode> {
+        ensure!(
+            !self.exit_image.is_alias_of(&self.park_image),
+            "--exit-image and --park-image name the same image: the one ends at once, the other stays"
+        );
+        let table = self.table.table()?;
+        let client = self.cluster.client().await?;
+        let node = ready_node(&client, &self.node).await?;
+        let shown = shown(&client, &node, &table, self.state_namespace.as_deref()).await;
+        shown.problems.iter().for_each(|problem| eprintln!("warning: {problem}"));
+        let probe = Probe {
+            namespace: self.namespace.unwrap_or_else(|| client.default_namespace().to_owned()),
+            client,
+            recognised: Recognised::of(&node, &table),
+            node,
+            images: Images { exit: self.exit_image, park: self.park_image },
+            timeout: Duration::from_secs(self.timeout.into()),
+            id: id(),
+        };
+        let probed = probe.run(interrupt()?, &|line| eprintln!("{}", printable(&line))).await;
+        let findings = Findings::of(&probe, &probed, &shown);
+        print(&findings.show(self.output)?)?;
+        for left in &probed.left {
+            let delete = format!("kubectl delete pods -n {} -l {LABEL}={} --grace-period=0 --force", probe.namespace, probe.id);
+            eprintln!("error: {}; delete it: {delete}", printable(left));
+        }
+        Ok(exit_code(&probed))
+    }
+}
+
+/// Says why it ended early, if it did.
+fn exit_code(probed: &Probed) -> ExitCode {
+    match &probed.stopped {
+        Some(Stopped::Interrupted) if probed.left.is_empty() => {
+            eprintln!("interrupted; the pods of the probe are deleted");
+            return ExitCode::from(INTERRUPTED);
+        }
+        Some(stopped) => eprintln!("error: {}", printable(&stopped.to_string())),
+        None => {}
+    }
+    if probed.stopped.is_some() || !probed.left.is_empty() {
+        ExitCode::from(CANNOT)
+    } else if probed.tried.iter().any(|tried| tried.answer == Answer::Works) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// A node on which pods start.
+async fn ready_node(client: &Client, name: &str) -> anyhow::Result<Node> {
+    let found = Api::<WholeNode>::all(client.clone()).get_opt(name).await.with_context(|| format!("cannot look at node {name}"))?;
+    let Some(whole) = found else { bail!("there is no node {name}; kubectl get nodes lists them") };
+    let conditions = whole.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    if let Some(ready) = conditions.into_iter().find(|condition| condition.type_ == "Ready" && condition.status != "True") {
+        let why = [&ready.reason, &ready.message].into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(": ");
+        bail!("node {name} is not ready ({why}): no pod starts there; probe it when kubectl get nodes says Ready");
+    }
+    let wire: NodeWire = serde_json::from_value(serde_json::to_value(whole)?)?;
+    wire.read().with_context(|| format!("node {name} has no name"))
+}
+
+/// No two probes of a cluster begin in the same nanosecond with the same process id.
+fn id() -> String {
+    let nanoseconds = time_of_day().as_nanosecond().rem_euclid(1 << 48);
+    format!("{nanoseconds:x}-{:x}", std::process::id())
+}
+
+fn interrupt() -> anyhow::Result<Interrupt> {
+    let (sender, interrupt) = watch::channel(false);
+    let stopped = stopped()?;
+    tokio::spawn(async move {
+        stopped.await;
+        sender.send_replace(true);
+    });
+    Ok(interrupt)
+}
+
+/// What was found, in the form in which it is printed.
+struct Findings<'a> {
+    probed: &'a Probed,
+    node: &'a str,
+    /// What the node turned out to be; `None` where nothing was proved.
+    verdict: Option<NodeClass>,
+    shown: &'a Shown,
+    /// What makes the verdict known.
+    command: Option<String>,
+}
+
+impl<'a> Findings<'a> {
+    fn of(probe: &'a Probe, probed: &'a Probed, shown: &'a Shown) -> Self {
+        let verdict = verdict(probed, probe.class(probed));
+        let command = verdict.filter(|class| *class != shown.class).map(|class| command(&probe.node, class));
+        Self { probed, node: &probe.node.name, verdict, shown, command }
+    }
+
+    fn show(&self, output: Output) -> anyhow::Result<String> {
+        let mut lines = vec![["WAY", "RESULT", "SECONDS", "EVIDENCE"].map(str::to_owned).to_vec()];
+        lines.extend(self.probed.tried.iter().map(cells));
+        let mut text = render(output, &lines, &self.value())?;
+        if output.is_table() && lines.len() > 1 {
+            text.push_str(&self.words(output == Output::Wide));
+        }
+        Ok(text)
+    }
+
+    fn words(&self, wide: bool) -> String {
+        let mut text = String::from("\n");
+        for tried in self.probed.tried.iter().filter(|tried| wide || tried.answer != Answer::Works) {
+            text.push_str(&format!("{}: {}\n", tried.way, printable(&tried.note)));
+        }
+        let (node, Shown { class, why, .. }) = (self.node, self.shown);
+        let says = format!("swaplet nodes says {class} ({why})");
+        text.push_str(&match (self.verdict, &self.command) {
+            (None, _) if self.is_doubtful() => format!(
+                "Not judged: {says}, and on such a node one swap without effect may be a busy kubelet. Probe it again; if it is no kubelet, \
+                 say so:\n  kubectl label node {node} {OVERRIDE}={}\n",
+                NodeClass::VirtualInert
+            ),
+            (None, _) => format!("Nothing was proved about node {node}, for no pod has shown that its container was replaced; {says}.\n"),
+            (Some(verdict), None) => format!("Verdict: node {node} is {verdict}; {says}, so there is nothing to do.\n"),
+            (Some(verdict), Some(command)) => format!("Verdict: node {node} is {verdict}; {says}. Make it known:\n  {command}\n"),
+        });
+        text
+    }
+
+    /// Whether a pod has shown what is not concluded from one pod.
+    fn is_doubtful(&self) -> bool {
+        self.probed.tried.iter().any(|tried| tried.proved == Some(Proved::Inert))
+    }
+
+    fn value(&self) -> Value {
+        let ways: Vec<_> = self.probed.tried.iter().map(entry).collect();
+        json!({
+            "node": self.node, "ways": ways, "verdict": self.verdict.map(NodeClass::as_str),
+            "nodes": {"class": self.shown.class.as_str(), "why": self.shown.why},
+            "command": self.command, "stopped": self.probed.stopped.as_ref().map(ToString::to_string), "left": self.probed.left,
+        })
+    }
+}
+
+/// The class, where the pods have shown it.
+fn verdict(probed: &Probed, class: NodeClass) -> Option<NodeClass> {
+    // On a kubelet a swap that works is no news, so nothing is proved.
+    let works = |tried: &Tried| tried.way.swaps() && tried.answer == Answer::Works && class.is_kubelet();
+    let shows = |tried: &Tried| works(tried) || tried.proved.is_some_and(|proved| proved.class(class) == class);
+    probed.tried.iter().any(shows).then_some(class)
+}
+
+fn command(node: &Node, class: NodeClass) -> String {
+    let overwrite = if node.labels.contains_key(OVERRIDE) { " --overwrite" } else { "" };
+    format!("kubectl label node {} {OVERRIDE}={class}{overwrite}", node.name)
+}
+
+fn cells(tried: &Tried) -> Vec<String> {
+    let seconds = tried.took.map(|took| format!("{:.1}", took.as_secs_f32())).unwrap_or_default();
+    vec![tried.way.to_string(), tried.answer.to_string(), dash(seconds), dash(tried.evidence.join(", "))]
+}
+
+fn entry(tried: &Tried) -> Value {
+    json!({
+        "way": tried.way.to_string(), "restartPolicy": tried.way.restart_policy(), "result": tried.answer.to_string(),
+        "works": tried.answer == Answer::Works, "seconds": tried.took.map(|took| took.as_secs_f64()), "evidence": tried.evidence,
+        "note": tried.note, "proved": tried.proved.map(|proved| proved.as_str()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::probe::Way;
+    use crate::decide::reason::Reason;
+
+    fn tried(way: Way, answer: Answer, seconds: f32, evidence: &[&str], note: &str) -> Tried {
+        let evidence = evidence.iter().map(|part| (*part).to_owned()).collect();
+        let proved = (answer == Answer::Fails(Reason::SwapRejected)).then_some(Proved::Rejects);
+        Tried { way, answer, took: Some(Duration::from_secs_f32(seconds)), evidence, note: note.to_owned(), proved }
+    }
+
+    fn rejects() -> Probed {
+        let told = ["same containerID", "pod Pending (ProviderFailed)"];
+        let rejected = tried(Way::SwapOnFailure, Answer::Fails(Reason::SwapRejected), 0.42, &told, "the provider has \u{1b}failed");
+        let works = tried(Way::Finish, Answer::Works, 0.3, &["pod Succeeded"], "the pod is Succeeded");
+        Probed { tried: vec![rejected, works], ..Probed::default() }
+    }
+
+    fn unknown() -> Shown {
+        Shown { class: NodeClass::Unknown, why: "label type=virtual-kubelet".to_owned(), problems: Vec::new() }
+    }
+
+    fn findings<'a>(probed: &'a Probed, verdict: Option<NodeClass>, shown: &'a Shown) -> Findings<'a> {
+        let node = Node { name: "vk".into(), ..Node::default() };
+        let command = verdict.filter(|class| *class != shown.class).map(|class| command(&node, class));
+        Findings { probed, node: "vk", verdict, shown, command }
+    }
+
+    #[test]
+    fn the_table_says_what_works_what_does_not_and_what_to_do() {
+        let (probed, shown) = (rejects(), unknown());
+        let text = findings(&probed, Some(NodeClass::VirtualRejects), &shown).show(Output::Table).unwrap();
+        let expected = [
+            "WAY                    RESULT         SECONDS   EVIDENCE",
+            "swap under OnFailure   SwapRejected   0.4       same containerID, pod Pending (ProviderFailed)",
+            "finish                 Works          0.3       pod Succeeded",
+            "",
+            "swap under OnFailure: the provider has ?failed",
+            "Verdict: node vk is VirtualRejects; swaplet nodes says Unknown (label type=virtual-kubelet). Make it known:",
+            "  kubectl label node vk swaplet.io/node-class=VirtualRejects",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn what_is_known_already_or_was_not_proved_needs_no_label() {
+        let (probed, shown) = (rejects(), unknown());
+        let same = Shown { class: NodeClass::VirtualRejects, ..unknown() };
+        let known = findings(&probed, Some(NodeClass::VirtualRejects), &same).show(Output::Table).unwrap();
+        assert!(known.ends_with("so there is nothing to do.\n") && !known.contains("kubectl"), "{known}");
+        let nothing = findings(&probed, None, &shown).show(Output::Table).unwrap();
+        assert!(nothing.contains("Nothing was proved about node vk") && !nothing.contains("kubectl"), "{nothing}");
+        let none = Probed::default();
+        assert_eq!(findings(&none, None, &shown).show(Output::Table).unwrap(), "");
+    }
+
+    #[test]
+    fn an_ordinary_node_that_did_not_react_is_not_judged_and_the_way_out_is_named() {
+        let mut probed = rejects();
+        probed.tried[0].answer = Answer::Fails(Reason::SwapWithoutEffect);
+        probed.tried[0].proved = Some(Proved::Inert);
+        assert_eq!(verdict(&probed, NodeClass::Kubelet), None);
+        assert_eq!(verdict(&probed, NodeClass::VirtualInert), Some(NodeClass::VirtualInert));
+        let ordinary = Shown { class: NodeClass::Kubelet, ..unknown() };
+        let text = findings(&probed, None, &ordinary).show(Output::Table).unwrap();
+        assert!(text.contains("Not judged") && text.ends_with("kubectl label node vk swaplet.io/node-class=VirtualInert\n"), "{text}");
+    }
+
+    #[test]
+    fn a_label_that_is_there_is_overwritten() {
+        let labels = [(OVERRIDE.into(), "VirtualUpdates".into())].into();
+        let node = Node { name: "vk".into(), labels, ..Node::default() };
+        assert!(command(&node, NodeClass::VirtualInert).ends_with("=VirtualInert --overwrite"));
+    }
+
+    #[test]
+    fn programs_get_the_same() {
+        let (probed, shown) = (rejects(), unknown());
+        let json: Value =
+            serde_json::from_str(&findings(&probed, Some(NodeClass::VirtualRejects), &shown).show(Output::Json).unwrap()).unwrap();
+        assert_eq!(
+            (&json["ways"][0]["result"], &json["ways"][0]["works"], &json["ways"][0]["proved"]),
+            (&json!("SwapRejected"), &json!(false), &json!("Rejects"))
+        );
+        assert_eq!(
+            (&json["verdict"], &json["nodes"]["class"], &json["stopped"]),
+            (&json!("VirtualRejects"), &json!("Unknown"), &Value::Null)
+        );
+    }
+}

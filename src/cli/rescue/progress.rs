@@ -1,0 +1,148 @@
+//! What becomes of the stuck pods, as the controller tells it.
+
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::rows::{Stuck, header};
+use crate::cli::table::{Output, printable, render};
+use crate::controller::index::Notice;
+use crate::controller::selection::Progress;
+use crate::decide::decision::Report;
+use crate::decide::explain::in_words;
+use crate::decide::reason::Reason;
+use crate::objects::pod::Phase;
+
+/// The pods, and what has become of them so far.
+pub(super) struct Rescue {
+    pods: Vec<Row>,
+    news: mpsc::UnboundedReceiver<Progress>,
+}
+
+struct Row {
+    stuck: Stuck,
+    reason: Option<Reason>,
+    told: Vec<Report>,
+    over: Option<Phase>,
+}
+
+impl Rescue {
+    pub(super) fn new(stuck: Vec<Stuck>, news: mpsc::UnboundedReceiver<Progress>) -> Self {
+        let pods = stuck.into_iter().map(|stuck| Row { stuck, reason: None, told: Vec::new(), over: None }).collect();
+        Self { pods, news }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    pub(super) fn ended(&self) -> usize {
+        self.pods.iter().filter(|row| row.over.is_some()).count()
+    }
+
+    /// Whether a pod is left that may still end without a hand from outside.
+    pub(super) fn hopes(&self) -> bool {
+        self.pods.iter().any(Row::hopes)
+    }
+
+    /// Whether all have ended, none otherwise than its main containers.
+    pub(super) fn all_well(&self) -> bool {
+        self.pods.iter().all(Row::is_well)
+    }
+
+    /// Waits for something new, and says it.
+    pub(super) async fn next(&mut self) {
+        match self.news.recv().await {
+            Some(news) => self.take(news),
+            // The end of the controller is seen by others.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What was told until the controller stopped.
+    pub(super) fn rest(&mut self) {
+        while let Ok(news) = self.news.try_recv() {
+            self.take(news);
+        }
+    }
+
+    fn take(&mut self, news: Progress) {
+        match news {
+            Progress::Decided { uid, reason } => {
+                self.pods.iter_mut().filter(|row| row.stuck.pod.uid == uid).for_each(|row| row.reason = Some(reason))
+            }
+            Progress::Told(Notice { target, report }) => {
+                let concerned = self.pods.iter_mut().filter(|row| row.is_about(&target.uid));
+                concerned.for_each(|row| row.told.push(report.clone()));
+                say(&format!("{}/{}: {}: {}", target.namespace, target.name, report.reason, report.note));
+            }
+            Progress::Over { uid, phase } => {
+                let Some(row) = self.pods.iter_mut().find(|row| row.stuck.pod.uid == uid) else { return };
+                row.over = Some(phase);
+                let (name, result) = (format!("{}/{}", row.stuck.pod.namespace, row.stuck.pod.name), row.result());
+                say(&format!("{name}: {result}; {} of {} left", self.pods.len() - self.ended(), self.pods.len()));
+            }
+        }
+    }
+
+    pub(super) fn table(&self, output: Output, now: Timestamp) -> anyhow::Result<String> {
+        let mut lines = vec![header("RESULT")];
+        let mut values = Vec::new();
+        for row in &self.pods {
+            lines.push([row.stuck.cells(now), vec![row.result().to_owned(), row.details()]].concat());
+            let mut value = row.stuck.value();
+            value["ended"] = row.over.is_some().into();
+            value["result"] = json!({"reason": row.result(), "details": row.details()});
+            values.push(value);
+        }
+        render(output, &lines, &json!({ "pods": values }))
+    }
+}
+
+impl Row {
+    fn is_about(&self, uid: &str) -> bool {
+        *self.stuck.pod.uid == *uid || self.stuck.pod.job.as_ref().is_some_and(|job| *job.uid == *uid)
+    }
+
+    fn hopes(&self) -> bool {
+        let told = |reason| self.told.iter().any(|report| report.reason == reason);
+        // A Job that nobody sees is waited for until that is told.
+        let is_unknown = self.reason == Some(Reason::JobUnknown) && told(Reason::JobUnknown);
+        self.over.is_none() && !told(Reason::WriteDenied) && !is_unknown && !self.reason.is_some_and(Reason::needs_a_hand)
+    }
+
+    fn is_well(&self) -> bool {
+        let failed = [Reason::PodFailedAfterSwap, Reason::PodFailedAfterFinish, Reason::PodFailedAfterRecreate];
+        self.over.is_some() && !self.told.iter().any(|report| failed.contains(&report.reason))
+    }
+
+    /// The phase of a pod that has ended; the reason for one that has not.
+    fn result(&self) -> &'static str {
+        match (self.over, self.last_trouble(), self.reason) {
+            (Some(phase), ..) if phase.is_terminal() => phase.as_str(),
+            (Some(_), ..) => "Deleted",
+            (None, Some(report), _) => report.reason.as_str(),
+            (None, None, Some(reason)) => reason.as_str(),
+            (None, None, None) => "NotSeen",
+        }
+    }
+
+    fn details(&self) -> String {
+        let words = || self.reason.map_or("The controller has not seen the pod.", in_words).to_owned();
+        match self.over {
+            Some(_) => self.told.last().map_or_else(|| "It has ended by itself.".to_owned(), |report| report.note.clone()),
+            None => self.last_trouble().map_or_else(words, |report| report.note.clone()),
+        }
+    }
+
+    /// What was told last, if that is what keeps the pod from ending now.
+    fn last_trouble(&self) -> Option<&Report> {
+        let is_now = |report: &&Report| Some(report.reason) == self.reason || report.reason == Reason::WriteDenied;
+        self.told.iter().rev().find(is_now)
+    }
+}
+
+/// Progress goes beside the result.
+fn say(line: &str) {
+    eprintln!("{}", printable(line));
+}

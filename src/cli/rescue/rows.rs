@@ -1,0 +1,84 @@
+//! The stuck pods as a table.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::cli::table::{Output, age, dash, render};
+use crate::controller::snapshot::Snapshot;
+use crate::decide::explain::{Explanation, describe};
+use crate::decide::roles;
+use crate::objects::pod::{Container, Pod};
+
+/// A pod whose main containers are done and that waits for its sidecars.
+pub(super) struct Stuck {
+    pub(super) pod: Pod,
+    /// What would be done about it now.
+    explanation: Explanation,
+    /// Whether swaplet has said something about it before.
+    pub(super) said: bool,
+}
+
+impl Stuck {
+    /// In the order of kubectl: by namespace and name.
+    pub(super) fn all(snapshot: &Snapshot) -> Vec<Self> {
+        let mut all: Vec<_> = snapshot.pods().filter(|pod| roles::waits_for_sidecars(pod)).map(|pod| Self::of(pod, snapshot)).collect();
+        all.sort_by(|a, b| (&a.pod.namespace, &a.pod.name).cmp(&(&b.pod.namespace, &b.pod.name)));
+        all
+    }
+
+    fn of(pod: &Pod, snapshot: &Snapshot) -> Self {
+        let said = snapshot.said(pod).is_some_and(|said| !said.is_empty());
+        Self { pod: pod.clone(), explanation: snapshot.explain(pod), said }
+    }
+
+    /// Namespace, name, sidecars that have not ended, and for how long the pod has waited for them.
+    pub(super) fn cells(&self, now: Timestamp) -> Vec<String> {
+        let waits = roles::mains_ended_at(&self.pod).map(|ended| age(ended, now));
+        vec![self.pod.namespace.to_string(), self.pod.name.to_string(), self.sidecars().join(","), dash(waits.unwrap_or_default())]
+    }
+
+    fn sidecars(&self) -> Vec<&str> {
+        roles::sidecars(&self.pod).filter(|sidecar| sidecar.end().is_none()).map(|Container { name, .. }| &**name).collect()
+    }
+
+    /// What programs get of it; more is added by the caller.
+    pub(super) fn value(&self) -> Value {
+        json!({
+            "namespace": self.pod.namespace,
+            "name": self.pod.name,
+            "uid": self.pod.uid,
+            "job": self.pod.job.as_ref().map(|job| &job.name),
+            "node": self.pod.node,
+            "sidecars": self.sidecars(),
+            "mainsEndedAt": roles::mains_ended_at(&self.pod),
+        })
+    }
+
+    fn details(&self) -> String {
+        let Explanation { decision, sentence, .. } = &self.explanation;
+        match (&decision.action, decision.reports.first()) {
+            (Some(action), _) => describe(action),
+            (None, Some(report)) => report.note.clone(),
+            (None, None) => sentence.clone(),
+        }
+    }
+}
+
+/// What is stuck, and what would be done about it.
+pub(super) fn listed(stuck: &[Stuck], output: Output, now: Timestamp) -> anyhow::Result<String> {
+    let mut lines = vec![header("DECISION")];
+    let mut values = Vec::new();
+    for stuck in stuck {
+        let reason = stuck.explanation.decision.reason.as_str();
+        lines.push([stuck.cells(now), vec![reason.to_owned(), stuck.details()]].concat());
+        let mut value = stuck.value();
+        value["decision"] = json!({"reason": reason, "details": stuck.details()});
+        values.push(value);
+    }
+    render(output, &lines, &json!({ "pods": values }))
+}
+
+/// The last two columns are the outcome and its details.
+pub(super) fn header(outcome: &str) -> Vec<String> {
+    ["NAMESPACE", "POD", "SIDECARS", "STUCK", outcome, "DETAILS"].map(str::to_owned).to_vec()
+}

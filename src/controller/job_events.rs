@@ -1,0 +1,24 @@
+//! What a list or a watch of Jobs says, told to the ledger of restarts.
+
+use kube::Resource as _;
+
+use super::watch::Event;
+use crate::decide::headroom::Ledger;
+use crate::objects::job::JobWire;
+
+/// Tells the ledger what is new about Jobs.
+pub(super) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
+    match event {
+        Event::ListStart => headroom.job_list_starts(),
+        Event::Listed(job) | Event::Applied(job) => match job.read() {
+            Some(read) => headroom.job(&read),
+            None => {
+                tracing::warn!(job = job.meta().name, "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait");
+                headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default());
+            }
+        },
+        Event::ListEnd => headroom.job_list_ends(),
+        Event::Deleted(job) => headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default()),
+        Event::Trouble(error) | Event::Forbidden(error) => headroom.jobs_trouble(&error),
+    }
+}

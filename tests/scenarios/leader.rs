@@ -1,0 +1,189 @@
+//! Several processes, of which one works (row T9).
+
+use std::sync::Arc;
+
+use kube::Client;
+use prometheus_client::registry::Registry;
+use swaplet::controller::lead::run_while_leading;
+use swaplet::controller::lease::LeaseKeeper;
+use swaplet::controller::metrics::Metrics;
+use swaplet::controller::serve::Health;
+use swaplet::testbed::apiserver::{Effect, Rule, RuleId, Verb};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::harness::{CONCURRENCY, World, settings};
+use super::line::Line;
+use super::node::Kubelet;
+use super::objects::{EXIT, pod};
+
+const NAMESPACE: &str = "swaplet";
+const A: &str = "swaplet-a";
+const B: &str = "swaplet-b";
+
+/// One process.
+struct Process {
+    line: Line,
+    metrics: Metrics,
+    health: Health,
+    stop: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl Process {
+    fn start(world: &World, name: &'static str) -> Self {
+        let line = Line::new(world.server.clone(), name);
+        let client = || Client::new(line.clone(), "default");
+        let (metrics, health, stop) = (Metrics::register(&mut Registry::default()), Health::default(), Arc::new(Notify::new()));
+        let keeper = LeaseKeeper::start(client(), NAMESPACE, name, health.clone());
+        let asked = Arc::clone(&stop);
+        let shutdown = async move { asked.notified().await };
+        let controller = run_while_leading(client(), settings(name, CONCURRENCY), metrics.clone(), health.clone(), keeper, shutdown);
+        let task = tokio::spawn(async move { controller.await.unwrap() });
+        Self { line, metrics, health, stop, task }
+    }
+
+    fn leads(&self) -> bool {
+        self.metrics.leads.get() == 1
+    }
+
+    /// As SIGKILL does.
+    fn kill(&self) {
+        self.line.cut();
+        self.task.abort();
+    }
+
+    /// As SIGTERM does.
+    async fn stop(self) {
+        self.stop.notify_one();
+        self.task.await.unwrap();
+    }
+}
+
+impl World {
+    /// Two processes, of which the first leads, and a running pod `p`.
+    async fn with_two() -> (Self, Process, Process) {
+        let world = Self::new();
+        world.create_namespace(NAMESPACE).await;
+        world.run_pod(&pod("p", "Never")).await;
+        let a = Process::start(&world, A);
+        world.wait(1).await;
+        let b = Process::start(&world, B);
+        world.wait(5).await;
+        assert!(a.leads() && !b.leads());
+        (world, a, b)
+    }
+
+    /// Seconds until this process leads.
+    async fn until_leads(&self, process: &Process) -> u64 {
+        for second in 0..60 {
+            if process.leads() {
+                return second;
+            }
+            self.wait(1).await;
+        }
+        panic!("it does not take over")
+    }
+
+    fn lease_fault(&self, effect: impl Into<Effect>, process: &str) -> RuleId {
+        self.server.faults().add(Rule::new(effect).resource("leases").user_agent(process))
+    }
+
+    fn patches_of_pods(&self, process: &str) -> usize {
+        self.requests().iter().filter(|sent| sent.verb == Verb::Patch && sent.resource == "pods" && sent.user_agent == process).count()
+    }
+
+    fn writes_of_leases(&self) -> usize {
+        self.requests().iter().filter(|sent| sent.resource == "leases" && sent.verb != Verb::Get).count()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_works_and_the_other_says_that_it_stands_by() {
+    let (world, a, b) = World::with_two().await;
+    world.start_kubelet(Kubelet::default());
+    world.ends("p", "main", 0).await;
+    world.wait(10).await;
+    assert_eq!((world.phase("p").as_str(), world.image("p").as_str()), ("Succeeded", EXIT));
+    assert_eq!((world.patches_of_pods(A), world.patches_of_pods(B)), (1, 0));
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(a.health.ready().unwrap(), "ok");
+    assert!(b.health.ready().unwrap().starts_with("ok, standing by: swaplet-a_"), "{:?}", b.health.ready());
+
+    let (before, requests) = (world.writes_of_leases(), world.requests().len());
+    world.wait(600).await;
+    let renewals = world.writes_of_leases() - before;
+    assert!((290..=300).contains(&renewals), "{renewals} renewals in 600 s");
+    let others = world.requests()[requests..].iter().filter(|sent| sent.resource != "leases" && sent.verb != Verb::Watch).count();
+    assert_eq!(others, 0, "nothing but the lease is read and written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_clean_stop_the_other_takes_over_within_5_seconds() {
+    let (world, a, b) = World::with_two().await;
+    a.stop().await;
+    let after = world.until_leads(&b).await;
+    assert!(after < 5, "after {after} s");
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    assert_eq!((world.patches_of_pods(A), world.patches_of_pods(B)), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_kill_the_other_takes_over_within_20_seconds_and_goes_on() {
+    let (world, a, b) = World::with_two().await;
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    a.kill();
+    let after = world.until_leads(&b).await;
+    assert!((8..20).contains(&after), "after {after} s");
+    world.start_kubelet(Kubelet { stop_code: 143, ..Kubelet::default() });
+    world.wait(5).await;
+    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t9_whoever_cannot_renew_stops_before_the_other_begins() {
+    for effect in [Effect::Hang, Effect::Drop, Effect::ApplyThenDrop, Effect::reply(503).into()] {
+        let (world, a, b) = World::with_two().await;
+        let fault = world.lease_fault(effect.clone(), A);
+        let mut both = 0;
+        for _ in 0..300 {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            both += usize::from(a.leads() && b.leads());
+        }
+        assert_eq!(both, 0, "{effect:?}: two lead at once");
+        assert_eq!((a.leads(), b.leads()), (false, true), "{effect:?}");
+        assert!(a.health.ready().unwrap_err().starts_with("cannot read or write the Lease: "), "{:?}", a.health.ready());
+        world.server.faults().remove(fault);
+        world.wait(30).await;
+        assert_eq!(usize::from(a.leads()) + usize::from(b.leads()), 1, "{effect:?}");
+        world.ends("p", "main", 0).await;
+        world.wait(5).await;
+        assert_eq!(world.patches("p"), 1, "{effect:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_lead_nothing_is_done_and_that_is_said() {
+    let world = World::new();
+    world.create_namespace(NAMESPACE).await;
+    world.run_pod(&pod("p", "Never")).await;
+    world.lease_fault(Effect::reply(403).message("leases is forbidden"), A);
+    let a = Process::start(&world, A);
+    world.ends("p", "main", 0).await;
+    world.wait(60).await;
+    assert_eq!(a.health.ready().unwrap_err(), "cannot read or write the Lease: leases is forbidden");
+    assert_eq!((world.patches("p"), world.lists()), (0, 0));
+    assert!(world.requests().len() <= 61, "{} requests in a minute", world.requests().len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_deletes_is_created_again() {
+    let (world, a, b) = World::with_two().await;
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/swaplet");
+    world.request(http::Method::DELETE, &path, "application/json", &serde_json::json!({})).await;
+    world.wait(20).await;
+    assert_eq!(usize::from(a.leads()) + usize::from(b.leads()), 1);
+}

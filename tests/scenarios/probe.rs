@@ -1,0 +1,302 @@
+//! `swaplet probe` on the mock node, in virtual time: what is concluded, what is written, and that nothing stays.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use swaplet::controller::probe::{Answer, Images, Probe, Probed, Stopped, Way};
+use swaplet::decide::node_class::{NodeClass, Recognised};
+use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::node_verdicts::Proved;
+use swaplet::decide::reason::Reason;
+use swaplet::objects::node::NodeWire;
+use swaplet::testbed::apiserver::{Effect, Recorded, Rule, Verb};
+use swaplet::testbed::virtual_node::{Gap, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, VirtualNode};
+use swaplet::testbed::{ApiServer, Clock};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::harness::{SWAPLET, World};
+
+/// Not that of a controller.
+const AGENT: &str = "probe";
+const EXIT: &str = "registry.example/swaplet/exit:v1";
+const PARK: &str = "registry.example/swaplet/park:v1";
+
+/// A cluster of one node, which may also run a pod of somebody else.
+struct Bed {
+    server: ApiServer,
+}
+
+impl Bed {
+    async fn with(profile: Profile) -> Self {
+        Self::of(NodeOptions::new("n", profile)).await
+    }
+
+    async fn of(options: NodeOptions) -> Self {
+        Self::at(ApiServer::new(Clock::default()), options).await
+    }
+
+    async fn at(server: ApiServer, options: NodeOptions) -> Self {
+        tokio::spawn(VirtualNode::new(server.client_as("node"), server.clock(), options).run());
+        while server.peek("nodes", "", "n").is_none() {
+            sleep(Duration::from_millis(100)).await;
+        }
+        Self { server }
+    }
+
+    fn probe(&self) -> Probe {
+        let node = self.server.peek("nodes", "", "n").unwrap();
+        let node = serde_json::from_value::<NodeWire>((*node).clone()).unwrap().read().unwrap();
+        Probe {
+            client: self.server.client_as(AGENT),
+            recognised: Recognised::of(&node, &NodeTable::built_in()),
+            node,
+            images: Images { exit: EXIT.parse().unwrap(), park: PARK.parse().unwrap() },
+            namespace: "default".to_owned(),
+            timeout: Duration::from_secs(120),
+            id: "id".to_owned(),
+        }
+    }
+
+    /// Runs a probe to its end, and looks at what it leaves and has written.
+    async fn run(&self) -> (Probed, NodeClass) {
+        let (_keep, interrupt) = watch::channel(false);
+        let probe = self.probe();
+        let probed = probe.run(interrupt, &|_| {}).await;
+        self.is_clean();
+        let class = probe.class(&probed);
+        (probed, class)
+    }
+
+    /// No pod is left, nothing but pods of the probe was asked for, and no image was written but the exit image.
+    fn is_clean(&self) {
+        assert_eq!(self.server.peek_all("pods").iter().filter(|pod| pod["metadata"]["labels"]["swaplet.io/probe"] == "id").count(), 0);
+        for request in self.server.recorded().iter().filter(|request| request.user_agent.starts_with(AGENT)) {
+            assert_eq!(request.resource, "pods", "{request:?}");
+            let name = if request.name.is_empty() { request.body["metadata"]["name"].as_str().unwrap() } else { &request.name };
+            assert!(name.starts_with("swaplet-probe-id-"), "{request:?}");
+        }
+    }
+
+    fn requests(&self, verb: Verb) -> Vec<Value> {
+        let requests = self.server.recorded();
+        let ours = requests.into_iter().filter(|request| request.user_agent.starts_with(AGENT) && request.verb == verb);
+        ours.map(|request| request.body).collect()
+    }
+
+    fn fault(&self, effect: impl Into<Effect>, narrow: impl Fn(Rule) -> Rule) {
+        self.server.faults().add(narrow(Rule::new(effect).user_agent(AGENT)));
+    }
+}
+
+fn answers(probed: &Probed) -> Vec<Answer> {
+    assert!(probed.stopped.is_none() && probed.left.is_empty(), "{probed:?}");
+    assert_eq!(probed.tried.iter().map(|tried| tried.way).collect::<Vec<_>>(), Way::ALL);
+    probed.tried.iter().map(|tried| tried.answer).collect()
+}
+
+fn stopped(probed: Probed) -> String {
+    assert!(probed.left.is_empty(), "{probed:?}");
+    probed.stopped.unwrap().to_string()
+}
+
+const WORKS: Answer = Answer::Works;
+
+#[tokio::test(start_paused = true)]
+async fn on_a_kubelet_every_way_works_and_the_phase_holds() {
+    let bed = Bed::with(Profile::kubelet()).await;
+    let (probed, class) = bed.run().await;
+    assert_eq!(answers(&probed), [WORKS, WORKS, WORKS], "{probed:#?}");
+    assert_eq!(class, NodeClass::Kubelet);
+    let swap = &probed.tried[0];
+    assert!(swap.took.unwrap() < Duration::from_secs(10), "{swap:?}");
+    assert_eq!(swap.evidence, ["new containerID", "restartCount 0 -> 1", "new imageID", "exit code 0", "pod Succeeded"]);
+    let finish = &probed.tried[2];
+    // Quiet before it, and watched after it.
+    assert!(finish.took.unwrap() > Duration::from_secs(30), "{finish:?}");
+    assert_eq!(finish.evidence, ["same containerID", "restartCount 0", "same imageID", "exit code 0", "pod Succeeded"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_node_that_updates_every_way_works() {
+    for status in [StatusMode::default(), StatusMode::Poll] {
+        let profile = Profile::Virtual(ProviderOptions { status, ..ProviderOptions::default() });
+        let (probed, class) = Bed::with(profile).await.run().await;
+        assert_eq!(answers(&probed), [WORKS, WORKS, WORKS], "{probed:#?}");
+        assert_eq!(class, NodeClass::VirtualUpdates);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_node_that_ignores_images_only_finish_works() {
+    let bed = Bed::with(Profile::inert()).await;
+    let (probed, class) = bed.run().await;
+    assert_eq!(answers(&probed), [Answer::Fails(Reason::SwapWithoutEffect), Answer::NotTried, WORKS], "{probed:#?}");
+    assert_eq!(class, NodeClass::VirtualInert);
+    assert_eq!(probed.tried[0].proved, Some(Proved::Inert));
+    let finish = &probed.tried[2];
+    assert!(finish.took.unwrap() >= Duration::from_secs(20) && finish.evidence.contains(&"pod Succeeded".to_owned()), "{finish:?}");
+    assert!(probed.tried[0].evidence.contains(&"still running".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_a_node_that_fails_on_images_only_finish_works() {
+    let bed = Bed::with(Profile::rejects()).await;
+    let (probed, class) = bed.run().await;
+    let expected = [Answer::Fails(Reason::SwapRejected), Answer::Fails(Reason::PodFailedAfterSwap), WORKS];
+    assert_eq!(answers(&probed), expected, "{probed:#?}");
+    assert_eq!(class, NodeClass::VirtualRejects);
+    assert!(probed.tried[1].evidence.contains(&"pod Failed (ProviderFailed)".to_owned()), "{:?}", probed.tried[1]);
+}
+
+/// What was written is no evidence: it is looked whether it stays.
+#[tokio::test(start_paused = true)]
+async fn a_phase_that_somebody_takes_back_on_a_virtual_node_is_no_way() {
+    let bed = Bed::with(Profile::inert()).await;
+    let server = bed.server.clone();
+    tokio::spawn(async move {
+        let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::default_namespaced(server.client_as("somebody"));
+        let running = kube::api::Patch::Merge(json!({"status": {"phase": "Running"}}));
+        loop {
+            sleep(Duration::from_secs(8)).await;
+            let _ = pods.patch_status("swaplet-probe-id-finish", &kube::api::PatchParams::default(), &running).await;
+        }
+    });
+    let (probed, _) = bed.run().await;
+    assert_eq!(answers(&probed)[2], Answer::Fails(Reason::FinishUndone), "{probed:#?}");
+    assert_eq!(probed.tried[2].note, "the phase was taken back: the pod is Running again");
+}
+
+/// The park image exits with 0, so such a provider has nothing to fail the pod for; nothing shows another container.
+#[tokio::test(start_paused = true)]
+async fn a_gap_in_which_the_pod_is_judged_is_no_proof() {
+    let profile = Profile::Virtual(ProviderOptions { gap: Gap::Judged, ..ProviderOptions::default() });
+    let (probed, _) = Bed::with(profile).await.run().await;
+    assert_eq!((probed.tried[1].answer, probed.tried[1].proved), (WORKS, None), "{probed:#?}");
+}
+
+/// One pod does not prove that a kubelet ignores images: it may be busy. So the class stays.
+#[tokio::test(start_paused = true)]
+async fn an_ordinary_node_is_not_judged_by_one_pod() {
+    let inert = Profile::Virtual(ProviderOptions { on_update: OnUpdate::Nothing, ..ProviderOptions::default() });
+    let mut options = NodeOptions { taints: Vec::new(), ..NodeOptions::new("n", inert) };
+    options.labels.insert("type".to_owned(), String::new());
+    let bed = Bed::of(options).await;
+    assert_eq!(bed.probe().recognised.class, NodeClass::Kubelet, "{:?}", bed.probe().node);
+    let (probed, class) = bed.run().await;
+    assert_eq!(probed.tried[0].answer, Answer::Fails(Reason::SwapWithoutEffect));
+    assert_eq!(class, NodeClass::Kubelet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_pods_are_small_restricted_unmarked_and_end_by_themselves() {
+    let bed = Bed::with(Profile::kubelet()).await;
+    bed.run().await;
+    let created = bed.requests(Verb::Create);
+    assert_eq!(created.len(), 3);
+    for pod in created {
+        let spec = &pod["spec"];
+        assert_eq!(
+            (&spec["nodeName"], &spec["tolerations"], &spec["activeDeadlineSeconds"]),
+            (&json!("n"), &json!([{"operator": "Exists"}]), &json!(300))
+        );
+        assert_eq!(spec["securityContext"]["runAsNonRoot"], true);
+        for container in spec["containers"].as_array().unwrap() {
+            assert!(container["env"].is_null() && container["resources"]["limits"].is_object(), "{container}");
+            assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_beside_it_leaves_the_pods_alone() {
+    let world = World::new();
+    let bed = Bed::at(world.server.clone(), NodeOptions::new("n", Profile::kubelet())).await;
+    let _life = world.start_controller_that_may_finish();
+    let (probed, _) = bed.run().await;
+    assert_eq!(answers(&probed), [WORKS, WORKS, WORKS]);
+    let writes = |request: &Recorded| request.user_agent == SWAPLET && !matches!(request.verb, Verb::List | Verb::Watch);
+    assert_eq!(world.server.recorded().iter().filter(|request| writes(request)).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_pulled_is_said_with_the_fix() {
+    let mut options = NodeOptions::new("n", Profile::kubelet());
+    options.images.missing = vec![PARK.parse().unwrap()];
+    let (probed, _) = Bed::of(options).await.run().await;
+    assert!(probed.tried.is_empty());
+    let words = stopped(probed);
+    assert!(words.contains("ImagePullBackOff") && words.contains("--park-image") && words.contains(PARK), "{words}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_that_are_not_what_they_are_taken_for_are_told_apart() {
+    for (exit, park, words) in [(PARK, "registry.example/2/park:v1", "has not ended: is"), (EXIT, "r.example/2/exit:v1", "ended by itself")]
+    {
+        let bed = Bed::with(Profile::kubelet()).await;
+        let (_keep, interrupt) = watch::channel(false);
+        let mut probe = bed.probe();
+        probe.images = Images { exit: exit.parse().unwrap(), park: park.parse().unwrap() };
+        let told = stopped(probe.run(interrupt, &|_| {}).await);
+        bed.is_clean();
+        assert!(told.contains(words), "{told}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_refuses_is_said_and_nothing_is_tried() {
+    let bed = Bed::with(Profile::kubelet()).await;
+    bed.fault(Effect::reply(403).message("pods is forbidden: User \"u\" cannot create resource \"pods\""), |rule| rule.verb(Verb::Create));
+    let (probed, _) = bed.run().await;
+    assert!(stopped(probed).contains("cannot create resource"));
+    assert!(bed.requests(Verb::Delete).is_empty(), "somebody else's pod of this name must not be deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_way_that_may_not_be_tried_fails_and_the_others_are_tried() {
+    let bed = Bed::with(Profile::kubelet()).await;
+    bed.fault(Effect::reply(403), |rule| rule.verb(Verb::Patch).subresource("status"));
+    let (probed, class) = bed.run().await;
+    assert_eq!(answers(&probed), [WORKS, WORKS, Answer::Fails(Reason::WriteDenied)], "{probed:#?}");
+    assert_eq!(class, NodeClass::Kubelet);
+}
+
+/// At every moment of its life.
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_probe_leaves_nothing_behind() {
+    for after in (0..50_000).step_by(3700) {
+        let bed = Bed::with(Profile::kubelet()).await;
+        let (interrupter, interrupt) = watch::channel(false);
+        let told = Mutex::new(Vec::new());
+        let probe = bed.probe();
+        let tell = |line| told.lock().unwrap().push(line);
+        let stop = async {
+            sleep(Duration::from_millis(after)).await;
+            interrupter.send_replace(true);
+        };
+        let (probed, ()) = tokio::join!(probe.run(interrupt, &tell), stop);
+        bed.is_clean();
+        let over = probed.tried.len() == Way::ALL.len();
+        assert!(over || matches!(probed.stopped, Some(Stopped::Interrupted)), "after {after} ms: {probed:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_deleted_is_named() {
+    let bed = Bed::with(Profile::kubelet()).await;
+    bed.fault(Effect::reply(403), |rule| rule.verb(Verb::Delete));
+    let (_keep, interrupt) = watch::channel(false);
+    let probed = bed.probe().run(interrupt, &|_| {}).await;
+    assert_eq!(probed.left.len(), 3, "{probed:?}");
+    assert!(probed.left[0].contains("pod default/swaplet-probe-id-swap-onfailure is still there"), "{:?}", probed.left);
+}
+
+/// An answer that is lost tells nothing: the pod may be there.
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_creation_was_not_answered_is_deleted_all_the_same() {
+    let bed = Bed::with(Profile::kubelet()).await;
+    bed.fault(Effect::ApplyThenDrop, |rule| rule.verb(Verb::Create));
+    let (probed, _) = bed.run().await;
+    assert!(stopped(probed).contains("swaplet.io/probe=id"));
+}
