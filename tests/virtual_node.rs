@@ -303,6 +303,7 @@ impl Cluster {
             write_deadline: Duration::from_secs(10),
             instance: "test".to_owned(),
             push: None,
+            restart: None,
             state_namespace: None,
             leadership: Leadership::undisputed(),
             selection: None,

@@ -8,7 +8,7 @@
 //! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
 //!
 //! Each case has a namespace and controllers of its own, so all of them run at once. The controller is the real binary, with
-//! a ServiceAccount that has the rights of `deploy/rbac.yaml` and no others.
+//! a ServiceAccount that has the rights of `deploy/rbac.yaml` and `deploy/restart.yaml`, and no others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 
@@ -25,6 +25,7 @@ mod mock_node;
 mod pods;
 mod probe;
 mod rescue;
+mod restart;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

@@ -147,7 +147,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
     }
 }
 
-/// A ServiceAccount with the rights of `deploy/rbac.yaml`, in this namespace only as far as they are of namespaces, and a kubeconfig for
+/// A ServiceAccount with the rights of `deploy/rbac.yaml` and `deploy/restart.yaml`, in this namespace only as far as they are of namespaces, and a kubeconfig for
 /// it.
 async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     let roles = ROLES.get_or_init(install_roles).await;
@@ -159,7 +159,7 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
         serde_json::from_value::<ServiceAccount>,
     )
     .await;
-    for role in ["swaplet", "swaplet-state"] {
+    for role in ["swaplet", "swaplet-state", "swaplet-restart"] {
         let binding = binding("RoleBinding", &json!({"name": role, "namespace": namespace}), &format!("{roles}{role}"), namespace);
         create(client, namespace, binding, serde_json::from_value::<RoleBinding>).await;
     }
@@ -180,10 +180,10 @@ fn binding(kind: &str, metadata: &serde_json::Value, role: &str, namespace: &str
     })
 }
 
-/// The rights that the manifest gives, no others: what the controller needs and lacks fails a case. Answers what the names of the roles
+/// The rights that the manifests give, no others: what the controller needs and lacks fails a case. Answers what the names of the roles
 /// begin with, which is another one for another manifest: two checkouts can use one cluster.
 async fn install_roles() -> String {
-    let manifest = include_str!("../../deploy/rbac.yaml");
+    let manifest = concat!(include_str!("../../deploy/rbac.yaml"), "\n---\n", include_str!("../../deploy/restart.yaml"));
     let mut hasher = DefaultHasher::new();
     manifest.hash(&mut hasher);
     let prefix = format!("e2e-{:x}-", hasher.finish());

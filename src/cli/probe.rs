@@ -50,8 +50,7 @@ touched, and none of these is marked, so that a running swaplet or OpenKruise le
   swap under Never       the same; a provider that fails on it fails the pod, and this one has
                          nothing to lose. The park image exits with 0: what the provider makes of
                          a sidecar that exits with another code is not shown
-  finish                 the phase of the pod is written, and watched for 20 s: the node may take
-                         it back
+  finish                 the phase of the pod is written, and watched: the node may take it back
 
 The pods are deleted whatever happens, also on Ctrl-C. What a killed probe leaves behind is found
 by its label:

@@ -131,6 +131,7 @@ impl RescueArgs {
             concurrency: CONCURRENCY.into(),
             write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
             instance: instance(),
+            restart: None,
             state_namespace: None,
             leadership: Leadership::undisputed(),
             selection: Some(Selection { pods, kept: snapshot.kept().clone(), progress }),

@@ -14,9 +14,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::client::ClusterArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::RulesArgs;
+use crate::controller::clock::time_of_day;
 use crate::controller::lead::run_while_leading;
 use crate::controller::lease::{Leadership, LeaseKeeper};
 use crate::controller::metrics::Metrics;
+use crate::controller::restart::RestartSettings;
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::serve::{Health, serve};
 
@@ -53,6 +55,10 @@ pub struct RunArgs {
     /// not kept]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
+    /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs deploy/restart.yaml, and the CRD where
+    /// OpenKruise is not installed
+    #[arg(long, env = "SWAPLET_RESTART")]
+    restart: bool,
     /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
@@ -89,8 +95,19 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { rules, namespace, state_namespace, leader_elect, concurrency, write_timeout, listen, log_format, registry, cluster } =
-            self;
+        let Self {
+            rules,
+            namespace,
+            state_namespace,
+            restart,
+            leader_elect,
+            concurrency,
+            write_timeout,
+            listen,
+            log_format,
+            registry,
+            cluster,
+        } = self;
         let rules = rules.rules()?;
         start_log(log_format);
         let push = registry.push(&rules);
@@ -101,6 +118,7 @@ impl RunArgs {
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
+            restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day) }),
             state_namespace,
             leadership: Leadership::undisputed(),
             selection: None,

@@ -7,6 +7,7 @@ mod around;
 mod entry;
 mod jobs;
 mod requests;
+mod restarts;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -96,6 +97,8 @@ pub struct Index {
     entries: HashMap<Box<str>, Entry>,
     /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
+    /// Restarts of single containers that have been begun, by the uid of the pod.
+    restarting: HashMap<Box<str>, u32>,
     due: BTreeSet<(Duration, Box<str>)>,
     ready: FairQueue,
     list: u64,
@@ -109,7 +112,8 @@ impl Index {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
         let (entries, due, ready, selected) = (HashMap::new(), BTreeSet::new(), FairQueue::default(), Selected::default());
-        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom: Ledger::default(), due, ready, list: 0, selected }
+        let (headroom, restarting) = (Ledger::default(), HashMap::new());
+        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom, restarting, due, ready, list: 0, selected }
     }
 
     /// How many pods are kept.
@@ -306,7 +310,10 @@ impl Index {
             Decision::quiet(Reason::NotSelected)
         };
         self.selected.decided(uid, decision.reason);
-        let need = entry.need(&decision, shown, now);
+        let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
+            (Need::Nothing, Some(restarts)) => Need::Asked(*restarts),
+            (need, _) => need,
+        };
         self.headroom.need(&entry.pod, need);
         if is_over(decision.reason) && entry.pod.phase.is_terminal() {
             self.headroom.pod_gone(&entry.pod);

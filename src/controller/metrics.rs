@@ -34,6 +34,8 @@ pub struct Metrics {
     pub pods: Gauge,
     /// Pods that wait for a write.
     pub waiting: Gauge,
+    /// Requests to restart containers that are not completed.
+    pub requests: Gauge,
     /// Pods that wait for others of their Job.
     pub waiting_for_headroom: Gauge,
     swap_delay: Histogram,
@@ -51,6 +53,7 @@ impl Metrics {
             leads: Gauge::default(),
             pods: Gauge::default(),
             waiting: Gauge::default(),
+            requests: Gauge::default(),
             waiting_for_headroom: Gauge::default(),
             swap_delay: delay_histogram(),
             end_delay: delay_histogram(),
@@ -62,6 +65,8 @@ impl Metrics {
         registry.register("leads", "Whether this process leads, or is alone", metrics.leads.clone());
         registry.register("pods", "Pods with sidecars that are not finished", metrics.pods.clone());
         registry.register("waiting", "Pods that wait for a write", metrics.waiting.clone());
+        let requests = metrics.requests.clone();
+        registry.register("requests", "ContainerRecreateRequests that are kept, because something is to be done for them", requests);
         let waiting = metrics.waiting_for_headroom.clone();
         registry.register("waiting_for_headroom", "Pods that wait until a swap does not fail their Job any more", waiting);
         let (swap, end) = (metrics.swap_delay.clone(), metrics.end_delay.clone());

@@ -100,7 +100,7 @@ impl Reporter {
                 namespace: Some(target.namespace.to_string()),
                 ..ObjectMeta::default()
             },
-            action: Some("Terminate".to_owned()),
+            action: Some(if report.reason.regards_restart() { "Restart" } else { "Terminate" }.to_owned()),
             event_time: Some(MicroTime(time_of_day())),
             note: Some(cut(&report.note, NOTE_BYTES)),
             reason: Some(report.reason.to_string()),

@@ -1,5 +1,8 @@
 //! The loop: events in, decisions, writes out.
 
+mod log;
+mod restarts;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -9,21 +12,23 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
+use self::log::{log_outcome, tell_node_problem};
 use super::clock::{Clock, time_of_day};
 use super::derive::{Deriver, Push, Pushed};
 use super::index::{Effect, Index, Rules, Write};
 use super::job_events::take_notice;
 use super::lease::Leadership;
 use super::metrics::Metrics;
-use super::nodes::{Change, Learned};
+use super::nodes::Learned;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
 use super::report::Reporter;
+use super::restart::{Driver, RestartSettings};
 use super::selection::{Progress, Selected, Selection};
 use super::serve::Health;
 use super::verdict_store::{self, VerdictStore};
 use super::watch::{Event, watch};
-use super::writer::{Outcome, Target, Writer};
+use super::writer::{Outcome, Writer};
 use crate::decide::decision::Action;
 use crate::objects::job::JobWire;
 use crate::objects::node::NodeWire;
@@ -58,6 +63,8 @@ pub struct Settings {
     pub instance: String,
     /// How exit images are pushed that the rules allow to derive.
     pub push: Option<Push>,
+    /// Whether containers are restarted for those who ask for it by a `ContainerRecreateRequest`.
+    pub restart: Option<RestartSettings>,
     /// Whether this process may write.
     pub leadership: Leadership,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
@@ -69,7 +76,7 @@ pub struct Settings {
 /// A background task ended that never ends: the process must be started anew.
 #[derive(Debug, thiserror::Error)]
 #[error("a background task has died: {0}")]
-pub struct TaskDied(String);
+pub struct TaskDied(pub(super) String);
 
 impl TaskDied {
     pub(super) fn of(task: &str) -> Self {
@@ -91,7 +98,7 @@ pub async fn run(
     let mut events = watch(api::<PodWire>(&client, &settings), JOB_PODS);
     let mut jobs = watch(api::<JobWire>(&client, &settings), "");
     let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
-    let mut openkruise = observe(client.clone(), Scope::of(settings.namespace.clone(), &settings.rules));
+    let mut openkruise = observe(client.clone(), Scope::of(settings.namespace.clone(), &settings.rules, settings.restart.is_some()));
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client, namespace).await;
@@ -100,6 +107,7 @@ pub async fn run(
     tokio::pin!(shutdown);
     loop {
         controller.start_writes();
+        controller.go_on_with_restarts();
         controller.tell_progress();
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {
@@ -109,6 +117,7 @@ pub async fn run(
             news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
             event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
+            happened = controller.restarts.next() => controller.see_restart(happened?),
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
         }
@@ -135,6 +144,7 @@ struct Controller {
     health: Health,
     concurrency: usize,
     writes: JoinSet<(Write, Outcome)>,
+    restarts: Driver,
     deriver: Deriver,
     brake: Duration,
     verdicts: Option<VerdictStore>,
@@ -145,7 +155,11 @@ impl Controller {
     fn new(client: Client, settings: &Settings, metrics: Metrics, health: Health) -> Self {
         Self {
             clock: Clock::start(),
-            index: Index::new(settings.rules.clone()),
+            index: match settings.restart {
+                Some(_) => Index::new(settings.rules.clone()).with_restarts(),
+                None => Index::new(settings.rules.clone()),
+            },
+            restarts: Driver::start(&client, settings),
             writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
             reporter: Reporter::new(client, metrics.clone(), &settings.instance),
             metrics,
@@ -290,7 +304,7 @@ impl Controller {
     /// When to look again if nothing happens.
     fn next_look(&self) -> Duration {
         let now = self.clock.now();
-        let due = self.index.next_due().unwrap_or(now + IDLE);
+        let due = self.index.next_due().into_iter().chain(self.restarts.next_due()).min().unwrap_or(now + IDLE);
         let due = self.index.next_budget().filter(|at| *at > now).map_or(due, |at| due.min(at));
         if self.index.waiting() > 0 && self.brake > now { due.min(self.brake) } else { due }
     }
@@ -367,6 +381,9 @@ impl Controller {
             while let Some(done) = self.writes.join_next().await {
                 self.finish(done)?;
             }
+            while let Some(happened) = self.restarts.drain().await? {
+                self.see_restart(happened);
+            }
             Ok(())
         };
         let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
@@ -376,24 +393,5 @@ impl Controller {
             store.drain().await;
         }
         drained
-    }
-}
-
-fn tell_node_problem(node: &str, change: &Change) {
-    if let Some(problem) = &change.problem {
-        tracing::warn!(node, "{problem}");
-    }
-}
-
-fn log_outcome(target: &Target, outcome: &Outcome) {
-    let Target { namespace, name, uid, .. } = target;
-    match outcome {
-        Outcome::Applied(_) => {}
-        Outcome::Conflict | Outcome::Gone => {
-            tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
-        }
-        Outcome::Denied(error) | Outcome::Failed { error, .. } => {
-            tracing::warn!(%namespace, pod = %name, %uid, error, "the write was not applied; trying again later");
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::objects::recreate_request::PLURAL;
 
 /// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
 /// the image `from`, gets the image `to`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Swap {
     /// Position in `spec.containers`.
     pub index: usize,

@@ -33,7 +33,10 @@ fn swapped(pod: &Pod, memory: &Memory) -> Decision {
 
 /// How a container ended by itself.
 pub(super) fn describe(sidecar: &Container) -> String {
-    format!("{} ended ({})", sidecar.name, sidecar.end().map_or_else(|| "not reported".to_owned(), describe_code))
+    match sidecar.end() {
+        Some(end) => format!("{} ended ({})", sidecar.name, describe_code(end)),
+        None => format!("the end of {} is not reported", sidecar.name),
+    }
 }
 
 pub(super) fn describe_end(sidecar: &Container, record: &SwapRecord) -> String {

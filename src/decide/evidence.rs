@@ -169,7 +169,8 @@ fn waiting<'a>(reason: &'a str, message: &'a str) -> Progress<'a> {
     }
 }
 
-fn is_pull_error(reason: &str) -> bool {
+/// Whether a waiting reason says that the image cannot be had.
+pub(super) fn is_pull_error(reason: &str) -> bool {
     matches!(
         reason,
         "ErrImagePull"

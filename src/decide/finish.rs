@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::circumstances::Circumstances;
 use super::decision::{Action, Decision, Finish, Report};
+use super::ending;
 use super::ladder::Step;
 use super::memory::Memory;
 use super::reason::Reason;
@@ -29,6 +30,8 @@ const QUIET_STATUS: Duration = Duration::from_secs(3);
 const WRITES: u32 = 12;
 /// The pause between two writes on a virtual node, where nobody is known to take the phase back.
 const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
+/// How long a finished pod on a virtual node is watched: two polls of a provider that is asked for statuses every 5 s.
+const VIRTUAL_SETTLES: Duration = Duration::from_secs(10);
 /// How long a finished pod is watched after its last change: two of the kubelet's comparisons.
 const SETTLES: Duration = Duration::from_secs(20);
 /// How long a kubelet may take to show that all containers have ended, besides their grace period.
@@ -207,18 +210,24 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
     }
 }
 
-/// What is to be done for a pod whose phase this rung has written: nothing, but a kubelet may still take it back. `None` once there is
+/// What is to be done for a pod whose phase this rung has written: nothing, but the node may still take it back. `None` once there is
 /// nothing left to see.
 pub(super) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
-    let record = memory.finish.as_deref().filter(|_| around.may_be_kubelet())?;
-    let written_at = record.written_at?;
-    let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
-    let until = if pod.containers.iter().all(|container| container.end().is_some()) {
-        record.changed_at + SETTLES
-    } else {
-        written_at + grace + TEARDOWN
-    };
+    let record = memory.finish.as_deref()?;
+    let until = settled(pod, record, record.written_at?, around);
     (until > around.now).then(|| Decision::later(Reason::FinishPending, until))
+}
+
+/// When what the node shows can be taken for the end.
+fn settled(pod: &Pod, record: &FinishRecord, written_at: Duration, around: &Circumstances<'_>) -> Duration {
+    if !around.may_be_kubelet() {
+        return written_at + VIRTUAL_SETTLES;
+    }
+    if pod.containers.iter().all(|container| container.end().is_some()) {
+        return record.changed_at + SETTLES;
+    }
+    let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
+    written_at + grace + TEARDOWN
 }
 
 /// What to tell about a pod whose phase this rung has written, once there is nothing left to see.
@@ -241,12 +250,5 @@ pub(super) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -
 }
 
 fn describe(sidecar: &Container, memory: &Memory) -> String {
-    let name = &sidecar.name;
-    if let Some(swapped) = memory.swap_of(name) {
-        return super::ending::describe_end(sidecar, swapped);
-    }
-    match sidecar.end() {
-        Some(end) => format!("{name} ended ({})", super::ending::describe_code(end)),
-        None => format!("the end of {name} is not reported"),
-    }
+    memory.swap_of(&sidecar.name).map_or_else(|| ending::describe(sidecar), |swapped| ending::describe_end(sidecar, swapped))
 }

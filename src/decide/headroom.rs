@@ -180,6 +180,17 @@ impl Ledger {
         }
     }
 
+    /// The answer to somebody who wants to restart so many containers of a pod, whose work goes on. Nobody stands in line for it.
+    #[must_use]
+    pub fn answer_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
+        let Some(job) = counted_by(pod) else { return Headroom::Free };
+        match (self.limit(job), self.accounts.get(job)) {
+            (Some(limit), Some(account)) if self.pods_known => account.answer_restarts(&pod.uid, restarts.into(), limit),
+            (None, _) if self.jobs_known || self.trouble.is_some() => Headroom::JobUnknown { trouble: self.trouble.clone() },
+            _ => Headroom::TooEarly,
+        }
+    }
+
     /// The uids of the pods whose answer may have changed since this was asked last.
     pub fn take_wakes(&mut self) -> Vec<Box<str>> {
         take(&mut self.wakes)

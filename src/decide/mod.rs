@@ -2,7 +2,7 @@
 //!
 //! A decision ([`terminate`]) reads the pod as it was last seen, what is remembered of it ([`memory`]) and what is around it
 //! ([`circumstances`]); it answers what to write and what to report ([`decision`]). The ways to end a sidecar are the rungs of
-//! the [`ladder`], one file each. Memory only times things
+//! the [`ladder`], one file each. Restarts of single containers are decided in [`restart`]. Memory only times things
 //! and keeps reports from being repeated: all else is derived from the pod, so that a new process goes on where the old
 //! one ended.
 
@@ -29,6 +29,7 @@ mod preflight;
 pub mod proof;
 pub mod reason;
 pub mod recreate;
+pub mod restart;
 pub mod roles;
 pub mod swap;
 pub mod terminate;

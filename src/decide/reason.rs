@@ -48,6 +48,10 @@ pub enum Reason {
     NodeNotSeen,
     /// Another pod finds out what the node does with a swap.
     NodeProbed,
+    /// A request to restart containers waits for its pod to be seen, for one before it, or for room in the pod's Job.
+    RequestWaits,
+    /// A container is being restarted; the node has not shown another one ready yet.
+    RestartPending,
 
     // The pod cannot be ended as it stands: a Warning with the fix.
     /// A field has a type that Kubernetes does not allow for it.
@@ -119,6 +123,16 @@ pub enum Reason {
     PhaseWritten,
     /// OpenKruise's daemon was asked to end sidecars.
     RecreateRequested,
+    /// The image of containers was given another spelling, so that the node restarts them.
+    ContainerRestarting,
+    /// A container was restarted, and is ready.
+    ContainerRestarted,
+    /// A container was not restarted, or it is not known.
+    RestartFailed,
+    /// A request to restart containers is carried out by somebody else.
+    RequestLeft,
+    /// A request to restart containers is completed.
+    RequestOver,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
@@ -139,7 +153,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 64] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -160,6 +174,8 @@ impl Reason {
         Self::ExitImageAwaited,
         Self::NodeNotSeen,
         Self::NodeProbed,
+        Self::RequestWaits,
+        Self::RestartPending,
         Self::PodMalformed,
         Self::RestartPolicyUnknown,
         Self::OnlySidecars,
@@ -190,6 +206,11 @@ impl Reason {
         Self::SidecarSwapped,
         Self::PhaseWritten,
         Self::RecreateRequested,
+        Self::ContainerRestarting,
+        Self::ContainerRestarted,
+        Self::RestartFailed,
+        Self::RequestLeft,
+        Self::RequestOver,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
         Self::PodFailedAfterFinish,
@@ -223,6 +244,8 @@ impl Reason {
             Self::ExitImageAwaited => "ExitImageAwaited",
             Self::NodeNotSeen => "NodeNotSeen",
             Self::NodeProbed => "NodeProbed",
+            Self::RequestWaits => "RequestWaits",
+            Self::RestartPending => "RestartPending",
             Self::PodMalformed => "PodMalformed",
             Self::RestartPolicyUnknown => "RestartPolicyUnknown",
             Self::OnlySidecars => "OnlySidecars",
@@ -253,6 +276,11 @@ impl Reason {
             Self::SidecarSwapped => "SidecarSwapped",
             Self::PhaseWritten => "PhaseWritten",
             Self::RecreateRequested => "RecreateRequested",
+            Self::ContainerRestarting => "ContainerRestarting",
+            Self::ContainerRestarted => "ContainerRestarted",
+            Self::RestartFailed => "RestartFailed",
+            Self::RequestLeft => "RequestLeft",
+            Self::RequestOver => "RequestOver",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
             Self::PodFailedAfterFinish => "PodFailedAfterFinish",
@@ -273,6 +301,8 @@ impl Reason {
                 | Self::SidecarSwapped
                 | Self::PhaseWritten
                 | Self::RecreateRequested
+                | Self::ContainerRestarting
+                | Self::ContainerRestarted
                 | Self::SidecarEnded
         )
     }
@@ -306,6 +336,12 @@ impl Reason {
                 | Self::OpenKruiseUnclear
                 | Self::WriteDenied
         )
+    }
+
+    /// Whether it is about a restart that somebody has asked for, not about the end of a pod.
+    #[must_use]
+    pub const fn regards_restart(self) -> bool {
+        matches!(self, Self::ContainerRestarting | Self::ContainerRestarted | Self::RestartFailed)
     }
 
     /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.

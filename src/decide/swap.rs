@@ -248,10 +248,14 @@ fn pending(pod: &Pod, unended: &[Unended<'_>], climbs: bool, memory: &Memory, no
 fn watch(pod: &Pod, sidecar: &Container, record: &SwapRecord) -> Swapped {
     let (reason, told, patience, what) = match evidence::progress(sidecar, record.before.as_ref()) {
         Progress::NotPulled(why, message) => {
-            (Reason::ExitImageNotPulled, true, TROUBLE_PASSES, format!("the node cannot pull {}: {why}: {message}", sidecar.image))
+            let what =
+                format!("the node cannot pull {}, and goes on trying: push it, or let the node pull it ({why}: {message})", sidecar.image);
+            (Reason::ExitImageNotPulled, true, TROUBLE_PASSES, what)
         }
         Progress::NotStarted(why, message) => {
-            (Reason::ExitImageNotStarted, true, TROUBLE_PASSES, format!("the node cannot start {}: {why}: {message}", sidecar.image))
+            let what =
+                format!("the node cannot start {}, and goes on trying: swaplet check says what it lacks ({why}: {message})", sidecar.image);
+            (Reason::ExitImageNotStarted, true, TROUBLE_PASSES, what)
         }
         Progress::Runs => {
             let what = format!(

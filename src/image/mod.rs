@@ -3,6 +3,7 @@
 //! [`mod@reference`] and [`pattern`] are pure and used by decisions; [`exit`], [`exit_paths`], [`layer`], [`mod@build`] and [`export`] make
 //! bytes, the same for the same input; [`registry`], [`push`] and [`docker_config`] talk to registries.
 
+pub mod alias;
 pub mod build;
 pub mod docker_config;
 pub mod exit;

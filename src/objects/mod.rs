@@ -14,5 +14,7 @@ pub mod node;
 pub mod pod;
 pub mod pod_template;
 pub mod recreate_request;
+pub mod restart_pod;
+pub mod restart_request;
 pub mod warmer_pod;
 pub mod wire;

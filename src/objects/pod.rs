@@ -152,6 +152,17 @@ impl RestartPolicy {
             _ => Self::Unknown(text.unwrap_or_default().into()),
         }
     }
+
+    /// The word of the API.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Always => "Always",
+            Self::OnFailure => "OnFailure",
+            Self::Never => "Never",
+            Self::Unknown(word) => word,
+        }
+    }
 }
 
 impl Phase {

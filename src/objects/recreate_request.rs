@@ -16,6 +16,8 @@ type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 pub const GROUP: &str = "apps.kruise.io";
 /// The version that is read and written.
 pub const VERSION: &str = "v1alpha1";
+/// The kind.
+pub const KIND: &str = "ContainerRecreateRequest";
 /// The resource in URLs.
 pub const PLURAL: &str = "containerrecreaterequests";
 /// The name of the request that ends the sidecars of a pod is this and the uid of the pod (OpenKruise: `getCRRName`). There is one
@@ -36,7 +38,7 @@ pub struct RecreateRequest {
 }
 
 /// `status.phase` of a request. It tells how far the daemon is, not how it went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RequestPhase {
     /// The daemon has not answered.
     #[default]
@@ -71,6 +73,12 @@ impl RecreateRequest {
     #[must_use]
     pub fn name_for(pod_uid: &str) -> String {
         format!("{NAME_PREFIX}{pod_uid}")
+    }
+
+    /// Whether this is the name of a request that ends the sidecars of a pod.
+    #[must_use]
+    pub fn is_name_of_one(name: &str) -> bool {
+        name.starts_with(NAME_PREFIX)
     }
 
     /// What it says of a container; `None` where it does not name it.
@@ -156,7 +164,7 @@ impl Resource for RecreateRequestWire {
     type Scope = k8s_openapi::NamespaceResourceScope;
 
     fn kind((): &()) -> Cow<'_, str> {
-        "ContainerRecreateRequest".into()
+        KIND.into()
     }
     fn group((): &()) -> Cow<'_, str> {
         GROUP.into()
@@ -209,7 +217,7 @@ impl ContainerWire {
 
 impl RequestPhase {
     /// OpenKruise declares `Succeeded` and `Failed` too, and uses them for containers only; whatever is final is taken for so.
-    fn read(text: Option<&str>) -> Self {
+    pub(super) fn read(text: Option<&str>) -> Self {
         match text {
             Some("Pending") => Self::Pending,
             Some("Recreating") => Self::Recreating,

@@ -218,7 +218,10 @@ fn on_virtual_nodes_the_phase_is_written_at_once_without_a_nudge_and_the_note_te
         let decision = writes(&mut life, &ready("Never"), Phase::Succeeded);
         assert_eq!(finish_of(&decision), &Finish { phase: Phase::Succeeded, version: Some("7".into()), nudge: false }, "{node}");
         assert!(note(&decision).contains("until the pod is deleted"), "{}", note(&decision));
-        let told = life.tells(&version(&ready("Never").phase("Succeeded"), "8"), Reason::SidecarEnded);
+        let written = version(&ready("Never").phase("Succeeded"), "8");
+        let waits = life.is_silent(&written, Reason::FinishPending);
+        assert_eq!(waits.again, Some(Duration::from_secs(10)), "a provider that is polled may take it back: its polls are awaited");
+        let told = life.later(10).tells(&written, Reason::SidecarEnded);
         assert!(told.contains("when the pod is deleted"), "{told}");
     }
 }

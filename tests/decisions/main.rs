@@ -22,6 +22,8 @@ mod openkruise;
 mod proofs;
 mod properties;
 mod recreate;
+mod restart;
+mod restart_model;
 mod small_pods;
 mod verdicts;
 mod warm;

@@ -12,6 +12,7 @@ use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
 use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
+use swaplet::controller::restart::RestartSettings;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::selection::{Progress, Selection};
 use swaplet::controller::serve::Health;
@@ -125,6 +126,14 @@ impl World {
             let derived = DerivedImages::new(DERIVED.parse().unwrap());
             settings.rules.exit_images = settings.rules.exit_images.clone().with_derived(derived);
             settings.push = Some(push);
+        })
+    }
+
+    /// Starts a controller that restarts containers for those who ask for it.
+    pub fn start_restarting_controller(&self) -> Life {
+        let clock = self.server.clock();
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()) });
         })
     }
 
@@ -326,6 +335,7 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         concurrency,
         write_deadline: Duration::from_secs(10),
         instance: user_agent.to_owned(),
+        restart: None,
         state_namespace: None,
         selection: None,
         push: None,

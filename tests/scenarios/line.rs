@@ -24,6 +24,12 @@ pub enum Patches {
     Stay,
     /// They are applied, and the answer is still under way.
     ArriveOnly,
+    /// So many pass; the next one arrives, and the answer is still under way; later ones never leave.
+    PassBeforeOneArrives(usize),
+    /// So many pass; the next one arrives after this time, even if nobody waits for the answer any more; later ones never leave.
+    PassBeforeOneIsLate(usize, Duration),
+    /// So many pass; later ones never leave.
+    PassBeforeAllStay(usize),
     /// They arrive after a while, even if nobody waits for the answer any more.
     ArriveLate(Duration),
 }
@@ -121,22 +127,38 @@ impl Line {
         }
         let _under_way = UnderWay::enter(&self.0);
         let patches = *self.0.patches.lock().unwrap();
+        let before = self.patched_at().len() - 1;
         match patches {
+            Patches::PassBeforeOneArrives(passing) | Patches::PassBeforeOneIsLate(passing, _) | Patches::PassBeforeAllStay(passing)
+                if before < passing =>
+            {
+                self.0.server.clone().call(request).await
+            }
+            Patches::PassBeforeOneIsLate(passing, time) if before == passing => self.arrives_late(request, time).await,
+            Patches::PassBeforeOneArrives(passing) if before == passing => {
+                let _ = self.0.server.clone().call(request).await;
+                std::future::pending().await
+            }
+            Patches::PassBeforeOneArrives(_) | Patches::PassBeforeOneIsLate(..) | Patches::PassBeforeAllStay(_) => {
+                std::future::pending().await
+            }
             Patches::Pass => self.0.server.clone().call(request).await,
             Patches::Stay => std::future::pending().await,
             Patches::ArriveOnly => {
                 let _ = self.0.server.clone().call(request).await;
                 std::future::pending().await
             }
-            Patches::ArriveLate(time) => {
-                let mut server = self.0.server.clone();
-                let arrives = async move {
-                    sleep(time).await;
-                    server.call(request).await
-                };
-                tokio::spawn(arrives).await?
-            }
+            Patches::ArriveLate(time) => self.arrives_late(request, time).await,
         }
+    }
+
+    async fn arrives_late(&self, request: Request<Body>, time: Duration) -> Result<Response<ResponseBody>, BoxError> {
+        let mut server = self.0.server.clone();
+        let arrives = async move {
+            sleep(time).await;
+            server.call(request).await
+        };
+        tokio::spawn(arrives).await?
     }
 }
 

@@ -22,6 +22,7 @@ mod nodes;
 mod objects;
 mod openkruise;
 mod probe;
+mod restart;
 mod selection;
 mod shapes;
 mod verdicts;

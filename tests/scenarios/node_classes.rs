@@ -87,9 +87,10 @@ async fn one_update_reaches_a_provider_that_ignores_it() {
     let _life = world.start_controller();
     world.wait(85).await;
     assert_eq!(world.all_patches(), 1);
-    assert!(world.notes("p5").is_empty());
-    world.wait(10).await;
+    // Which of them finds out is anybody's guess.
     let probe = world.swapped(6);
+    assert!((0..6).filter(|number| probe != [*number]).all(|number| world.notes(&format!("p{number}")).is_empty()));
+    world.wait(10).await;
     for number in 0..6 {
         let expected: &[&str] = if probe == [number] { &["SidecarSwapped", "SwapWithoutEffect"] } else { &["NoRung"] };
         assert_eq!(world.events(&format!("p{number}")), expected, "p{number}");

@@ -136,7 +136,7 @@ async fn on_a_node_that_ignores_images_only_finish_works() {
     assert_eq!(class, NodeClass::VirtualInert);
     assert_eq!(probed.tried[0].proved, Some(Proved::Inert));
     let finish = &probed.tried[2];
-    assert!(finish.took.unwrap() >= Duration::from_secs(20) && finish.evidence.contains(&"pod Succeeded".to_owned()), "{finish:?}");
+    assert!(finish.took.unwrap() >= Duration::from_secs(10) && finish.evidence.contains(&"pod Succeeded".to_owned()), "{finish:?}");
     assert!(probed.tried[0].evidence.contains(&"still running".to_owned()));
 }
 
@@ -165,7 +165,7 @@ async fn a_phase_that_somebody_takes_back_on_a_virtual_node_is_no_way() {
     });
     let (probed, _) = bed.run().await;
     assert_eq!(answers(&probed)[2], Answer::Fails(Reason::FinishUndone), "{probed:#?}");
-    assert_eq!(probed.tried[2].note, "the phase was taken back: the pod is Running again");
+    assert!(probed.tried[2].note.contains("taken back each time"), "{:?}", probed.tried[2]);
 }
 
 /// The park image exits with 0, so such a provider has nothing to fail the pod for; nothing shows another container.

@@ -124,6 +124,7 @@ async fn controller(client: Client) {
         write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
         instance: CONTROLLER.to_owned(),
         push: None,
+        restart: None,
         state_namespace: None,
         leadership: Leadership::undisputed(),
         selection: None,

@@ -82,6 +82,17 @@ impl Known {
         }
     }
 
+    /// Somebody has to know where its daemon runs, whatever else matters.
+    pub const fn is_wanted(&mut self) {
+        self.seen = false;
+    }
+
+    /// Whether a pod of its daemon is on the node, Ready or not.
+    #[must_use]
+    pub fn has_daemon(&self, node: &str) -> bool {
+        self.daemons.on(node) != Daemon::None
+    }
+
     /// What decisions about a pod have to know.
     #[must_use]
     pub fn around(&self, pod: &Pod) -> OpenKruise<'_> {

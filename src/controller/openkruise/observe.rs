@@ -39,8 +39,8 @@ pub struct Scope {
 impl Scope {
     /// What a controller looks for that has these rules.
     #[must_use]
-    pub fn of(namespace: Option<String>, rules: &Rules) -> Self {
-        Self { namespace, terminator: rules.coexist != Coexist::Own, wanted: matters(rules) }
+    pub fn of(namespace: Option<String>, rules: &Rules, restarts: bool) -> Self {
+        Self { namespace, terminator: rules.coexist != Coexist::Own, wanted: matters(rules) || restarts }
     }
 }
 
@@ -50,6 +50,20 @@ pub fn observe(client: Client, scope: Scope) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(Observer { client, scope, news }.run());
     receiver
+}
+
+/// Whether the API server knows requests to the daemon. Whoever may not ask this may not make requests either.
+///
+/// # Errors
+/// It has not answered; in words.
+pub async fn serves_requests(client: &Client) -> Result<bool, String> {
+    let group = format!("{GROUP}/{VERSION}");
+    match timeout(ANSWER, client.list_api_group_resources(&group)).await {
+        Ok(Ok(list)) => Ok(list.resources.iter().any(|resource| resource.name == PLURAL)),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(false),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
 }
 
 struct Observer {
@@ -70,7 +84,7 @@ impl Observer {
     }
 
     async fn look(&self) -> Result<(), Closed> {
-        let pause = match self.is_installed().await {
+        let pause = match serves_requests(&self.client).await {
             Ok(true) => return self.beside().await,
             Ok(false) => {
                 self.tell(vec![News::Terminator(Terminator::Absent), News::Seen]).await?;
@@ -87,17 +101,6 @@ impl Observer {
         }
     }
 
-    /// Whether the API server knows requests to the daemon. Whoever may not ask this may not make requests either.
-    async fn is_installed(&self) -> Result<bool, String> {
-        let group = format!("{GROUP}/{VERSION}");
-        match timeout(ANSWER, self.client.list_api_group_resources(&group)).await {
-            Ok(Ok(list)) => Ok(list.resources.iter().any(|resource| resource.name == PLURAL)),
-            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(false),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("no answer in time".to_owned()),
-        }
-    }
-
     /// Tells what happens until OpenKruise is gone.
     async fn beside(&self) -> Result<(), Closed> {
         let mut beside = Beside::new(&self.client, &self.scope);
@@ -105,7 +108,7 @@ impl Observer {
             match beside.next().await {
                 Next::News(news) => self.tell(news).await?,
                 Next::Died => return Err(Closed),
-                Next::Trouble(_) if self.is_installed().await == Ok(false) => return self.tell(beside.all_gone()).await,
+                Next::Trouble(_) if serves_requests(&self.client).await == Ok(false) => return self.tell(beside.all_gone()).await,
                 Next::Trouble(trouble) => self.tell(beside.trouble(trouble).into_iter().collect()).await?,
             }
             if beside.settles() {

@@ -21,13 +21,9 @@ use crate::decide::node_verdicts::Proved;
 use crate::decide::openkruise::Coexist;
 use crate::decide::reason::Reason;
 use crate::objects::node::Node;
-use crate::objects::pod::Phase;
 
 /// Between two looks at the pod.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// How long a phase that was written must stay on a virtual node: some rounds of a provider that is polled.
-const HOLDS: Duration = Duration::from_secs(20);
 
 /// A way with its pod.
 pub(super) struct Trial<'a> {
@@ -65,7 +61,6 @@ impl Trial<'_> {
             let over = || (Answer::TimedOut, heard.time_is_over(self.probe.timeout));
             let answer = heard.answer.clone().or_else(|| (clock.now() >= self.probe.timeout).then(over));
             if let Some((answer, note)) = answer {
-                let (answer, note) = if answer == Answer::Works { self.confirm(note, &mut pod).await? } else { (answer, note) };
                 let evidence = differences(&ready, &pod);
                 return Ok(Tried { way: self.way, answer, took: Some(clock.now()), evidence, note, proved: heard.proved });
             }
@@ -75,22 +70,6 @@ impl Trial<'_> {
                 Err(trouble) => heard.trouble = Some(trouble),
             }
         }
-    }
-
-    /// The controller believes its own write of a phase, and watches what becomes of it on kubelets only.
-    async fn confirm(&mut self, note: String, pod: &mut Value) -> Result<(Answer, String), Stopped> {
-        let watched = self.way == Way::Finish && !self.probe.recognised.may_be_kubelet();
-        let clock = Clock::start();
-        while watched && clock.now() < HOLDS {
-            self.pause().await?;
-            let Ok(seen) = self.look().await? else { continue };
-            *pod = seen;
-            if pod["status"]["phase"] != Phase::Succeeded.as_str() {
-                let note = format!("the phase was taken back: the pod is {} again", pod["status"]["phase"].as_str().unwrap_or_default());
-                return Ok((Answer::Fails(Reason::FinishUndone), note));
-            }
-        }
-        Ok((Answer::Works, note))
     }
 
     /// One look of the controller at the pod, and the write that comes of it.

@@ -106,6 +106,13 @@ pub const fn in_words(reason: Reason) -> &'static str {
         Reason::SidecarSwapped => "The images of the sidecars were changed.",
         Reason::PhaseWritten => "The phase was written.",
         Reason::RecreateRequested => "OpenKruise's daemon was asked.",
+        Reason::RequestWaits => "swaplet waits: a request to restart containers has not had its turn yet.",
+        Reason::RestartPending => "swaplet waits: the node has not shown the restarted container ready yet.",
+        Reason::ContainerRestarting => "The image of a container was given another spelling, so that the node restarts it.",
+        Reason::ContainerRestarted => "A container was restarted, and is ready.",
+        Reason::RestartFailed => "A container was not restarted, or nobody knows.",
+        Reason::RequestLeft => "The request to restart containers is left to somebody else.",
+        Reason::RequestOver => "Nothing is left to do: the request to restart containers is completed.",
         Reason::SidecarEnded => "Nothing is left to do: the sidecars were ended, and the pod is finished.",
         Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate => {
             "The pod is Failed although every main container exited with 0."
@@ -139,12 +146,9 @@ fn follows(pod: &Pod, decision: &Decision, around: &Circumstances<'_>) -> Option
         )),
         Reason::SidecarsEnded => Some("The node writes the phase of the pod by itself.".to_owned()),
         Reason::HeadroomWait => Some("This pod's turn comes in the order in which the main containers ended; a higher spec.backoffLimit of the Job makes it shorter.".to_owned()),
-        Reason::ExitImageNotPulled => Some(
-            "The node goes on trying: push the image, or let the node pull from there; or allow finish (start the controller without --finish=never).".to_owned(),
-        ),
-        Reason::ExitImageNotStarted => Some(
-            "The node goes on trying: swaplet check says what the exit image lacks; or allow finish (start the controller without --finish=never).".to_owned(),
-        ),
+        Reason::ExitImageNotPulled | Reason::ExitImageNotStarted => {
+            Some("Where finish is allowed (a controller without --finish=never), the phase is written after a while.".to_owned())
+        }
         _ => looks_again(),
     }
 }

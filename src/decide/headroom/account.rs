@@ -279,6 +279,19 @@ impl Account {
         }
     }
 
+    /// Whether so many restarts may be added: what swaps that are under way take is room again when their pods have ended.
+    pub(super) fn answer_restarts(&self, uid: &str, restarts: i64, limit: u32) -> Headroom {
+        let Some(entry) = self.pods.get(uid) else { return Headroom::TooEarly };
+        let room = self.totals.room(limit) + entry.claim.granted();
+        let Totals { restarts: counted, under_way, .. } = self.totals;
+        let shortage = Shortage { limit, restarts: counted, under_way, swaps: restarts };
+        match room {
+            room if restarts <= room => Headroom::Fits,
+            _ if under_way > entry.claim.granted() => Headroom::Wait(shortage),
+            _ => Headroom::NeverFits(shortage),
+        }
+    }
+
     /// As [`settle`](Self::settle) would do with this pod in line.
     fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
         let mut totals = self.totals;

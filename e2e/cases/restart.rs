@@ -1,0 +1,214 @@
+//! Single containers of running pods are restarted, by requests, on a real kubelet.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::controller::Controller;
+use crate::pods::{EXITS_143, container, pod, spec};
+use crate::world::{World, eventually};
+
+static CRD: OnceCell<()> = OnceCell::const_new();
+
+/// Never over one that is there.
+async fn install_crd() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds/containerrecreaterequests.yaml");
+    let output = Command::new("kubectl").args(["create", "-f", file]).output().await.expect("kubectl");
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() || words.contains("AlreadyExists"), "{words}");
+    let wait = ["wait", "--for=condition=Established", "crd/containerrecreaterequests.apps.kruise.io", "--timeout=30s"];
+    assert!(Command::new("kubectl").args(wait).status().await.expect("kubectl").success());
+}
+
+struct Restarts {
+    world: World,
+    requests: Api<DynamicObject>,
+}
+
+impl Restarts {
+    async fn new(case: &str) -> Self {
+        CRD.get_or_init(install_crd).await;
+        let world = World::new(case).await;
+        let resource = ApiResource {
+            group: "apps.kruise.io".to_owned(),
+            version: "v1alpha1".to_owned(),
+            api_version: "apps.kruise.io/v1alpha1".to_owned(),
+            kind: "ContainerRecreateRequest".to_owned(),
+            plural: "containerrecreaterequests".to_owned(),
+        };
+        let requests = Api::namespaced_with(world.client.clone(), &world.namespace, &resource);
+        Self { world, requests }
+    }
+
+    async fn controller(&self) -> Controller {
+        Controller::start_with(&self.world, &["--restart"]).await
+    }
+
+    /// A running pod `p` whose containers `app` and `log` share a volume.
+    async fn run_pod(&self, policy: &str, app: &str) -> Pod {
+        let mount = json!([{"name": "shared", "mountPath": "/shared"}]);
+        let mut containers = vec![container(&self.world, "app", app), container(&self.world, "log", EXITS_143)];
+        containers.iter_mut().for_each(|container| container["volumeMounts"] = mount.clone());
+        let mut spec = spec(policy, containers);
+        spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+        self.world.create_pod(pod("p", spec)).await;
+        self.world.pod_is("p", "running", |pod| started(pod, "app").is_some() && started(pod, "log").is_some()).await
+    }
+
+    async fn try_request(&self, name: &str, spec: &Value) -> kube::Result<DynamicObject> {
+        let object =
+            json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": {"name": name}, "spec": spec});
+        self.requests.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await
+    }
+
+    async fn request(&self, name: &str, spec: &Value) {
+        self.try_request(name, spec).await.unwrap();
+    }
+
+    /// The states of the containers of a request, once it is completed.
+    async fn completed(&self, name: &str) -> Value {
+        eventually(&format!("request {name} to be completed"), || async {
+            let status = self.requests.get(name).await.unwrap().data["status"].clone();
+            (status["phase"] == "Completed").then(|| status["containerRecreateStates"].clone())
+        })
+        .await
+    }
+}
+
+fn status<'a>(pod: &'a Pod, name: &str) -> Option<&'a k8s_openapi::api::core::v1::ContainerStatus> {
+    pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|status| status.name == name)
+}
+
+fn started(pod: &Pod, name: &str) -> Option<k8s_openapi::jiff::Timestamp> {
+    Some(status(pod, name)?.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0)
+}
+
+fn restarts(pod: &Pod, name: &str) -> i32 {
+    status(pod, name).map_or(0, |status| status.restart_count)
+}
+
+fn app() -> Value {
+    json!({"podName": "p", "containers": [{"name": "app"}]})
+}
+
+fn succeeded() -> Value {
+    json!([{"name": "app", "phase": "Succeeded", "isKilled": true}])
+}
+
+/// Each start of this container leaves a line on the volume.
+const COUNTS: &str = "echo started >> /shared/starts; trap 'exit 143' TERM; while true; do sleep 0.1; done";
+
+async fn one_of_two(case: &str, policy: &str) {
+    let restart = Restarts::new(case).await;
+    let _controller = restart.controller().await;
+    let before = restart.run_pod(policy, COUNTS).await;
+    restart.request("r", &app()).await;
+    assert_eq!(restart.completed("r").await, succeeded());
+    let after = restart.world.pod_is("p", "there", |_| true).await;
+    assert_eq!((restarts(&after, "app"), restarts(&after, "log")), (1, 0));
+    assert_eq!((before.uid(), started(&before, "log")), (after.uid(), started(&after, "log")));
+    let ip = |pod: &Pod| pod.status.as_ref().unwrap().pod_ip.clone();
+    assert_eq!(ip(&before), ip(&after));
+    let exec = ["exec", "-n", &restart.world.namespace, "p", "-c", "log", "--", "cat", "/shared/starts"];
+    let seen = Command::new("kubectl").args(exec).output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&seen.stdout), "started\nstarted\n", "{}", String::from_utf8_lossy(&seen.stderr));
+
+    // Again, by the next spelling.
+    restart.request("again", &app()).await;
+    assert_eq!(restart.completed("again").await, succeeded());
+    let after = restart.world.pod_is("p", "there", |_| true).await;
+    assert_eq!((restarts(&after, "app"), restarts(&after, "log")), (2, 0));
+    restart.world.done().await;
+}
+
+#[tokio::test]
+async fn one_of_two_containers_under_always() {
+    one_of_two("restart-always", "Always").await;
+}
+
+#[tokio::test]
+async fn one_of_two_containers_under_on_failure() {
+    one_of_two("restart-onfailure", "OnFailure").await;
+}
+
+#[tokio::test]
+async fn one_of_two_containers_under_never() {
+    one_of_two("restart-never", "Never").await;
+}
+
+#[tokio::test]
+async fn a_crash_loop_is_left_at_once() {
+    let restart = Restarts::new("restart-crash").await;
+    let _controller = restart.controller().await;
+    restart.world.create_pod(pod("p", spec("Always", vec![container(&restart.world, "app", "exit 1")]))).await;
+    let waits = |pod: &Pod| {
+        let waiting = status(pod, "app").and_then(|status| status.state.as_ref()?.waiting.as_ref()?.reason.clone());
+        waiting.as_deref() == Some("CrashLoopBackOff") && restarts(pod, "app") == 3
+    };
+    restart.world.pod_is("p", "in a crash loop of 40 s", waits).await;
+    let asked = Instant::now();
+    restart.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})).await;
+    restart.world.pod_is("p", "restarted", |pod| restarts(pod, "app") == 4).await;
+    let took = asked.elapsed();
+    println!("the crash loop was left after {took:?}");
+    assert!(took < Duration::from_secs(15), "{took:?}: that is the kubelet's own back-off");
+    restart.world.done().await;
+}
+
+#[tokio::test]
+async fn a_controller_that_dies_halfway_restarts_it_once() {
+    let restart = Restarts::new("restart-dies").await;
+    restart.run_pod("Never", "echo started >> /shared/starts; trap 'sleep 2; exit 143' TERM; while true; do sleep 0.1; done").await;
+    let controller = restart.controller().await;
+    restart.request("r", &app()).await;
+    let changed = |pod: &Pod| pod.spec.as_ref().unwrap().containers[0].image.as_deref().is_some_and(|image| image.contains('@'));
+    restart.world.pod_is("p", "changed", changed).await;
+    controller.kill().await;
+    let _next = restart.controller().await;
+    assert_eq!(restart.completed("r").await, succeeded());
+    assert_eq!(restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"), 1);
+    restart.world.done().await;
+}
+
+/// What OpenKruise's webhook refuses is refused by the schema.
+#[tokio::test]
+async fn the_crd_refuses_what_openkruises_webhook_refuses() {
+    let restart = Restarts::new("restart-crd").await;
+    let containers = json!([{"name": "app"}]);
+    for (spec, word) in [
+        (json!({"podName": "", "containers": containers}), "spec.podName"),
+        (json!({"podName": "p", "containers": []}), "spec.containers"),
+        (json!({"podName": "p", "containers": [{"name": "app"}, {"name": "app"}]}), "Duplicate value"),
+        (json!({"podName": "p", "containers": [{"name": "app", "statusContext": {"containerID": "x", "restartCount": 0}}]}), "read-only"),
+        (json!({"podName": "p", "containers": containers, "activeDeadlineSeconds": 2}), "activeDeadlineSeconds"),
+        (json!({"podName": "p", "containers": containers, "strategy": {"failurePolicy": "Maybe"}}), "failurePolicy"),
+        (
+            json!({"podName": "p", "containers": containers, "strategy": {"terminationGracePeriodSeconds": -1}}),
+            "terminationGracePeriodSeconds",
+        ),
+        (json!({"podName": "p", "containers": containers, "strategy": {"unreadyGracePeriodSeconds": -1}}), "unreadyGracePeriodSeconds"),
+    ] {
+        let refused = restart.try_request("bad", &spec).await.expect_err("it is refused").to_string();
+        assert!(refused.contains(word), "{refused}");
+    }
+    restart.request("good", &app()).await;
+    let stored = restart.requests.get("good").await.unwrap();
+    assert_eq!(stored.data["spec"]["strategy"], json!({"failurePolicy": "Fail"}));
+    for change in [
+        json!({"spec": {"podName": "other"}}),
+        json!({"spec": {"containers": [{"name": "log"}]}}),
+        json!({"spec": {"ttlSecondsAfterFinished": 3}}),
+        json!({"spec": {"strategy": {"forceRecreate": true}}}),
+        json!({"spec": {"strategy": {"failurePolicy": "Ignore"}}}),
+    ] {
+        let refused = restart.requests.patch("good", &Default::default(), &kube::api::Patch::Merge(&change)).await;
+        assert!(refused.expect_err("it is refused").to_string().contains("immutable"), "{change}");
+    }
+    restart.world.done().await;
+}

@@ -1,0 +1,167 @@
+//! The I/O of restarts: the watches, and the writes under way.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+
+use super::watches::PodWatches;
+use super::{Key, Now, Restarts, observe};
+use crate::controller::index::{Index, Notice};
+use crate::controller::metrics::Metrics;
+use crate::controller::run::{Settings, TaskDied};
+use crate::controller::watch::Event;
+use crate::controller::writer::{Outcome, Writer};
+use crate::controller::writer_restart::{RestartWrite, Stored};
+use crate::objects::restart_pod::RestartPodWire;
+use crate::objects::restart_request::RestartRequestWire;
+
+type Written = (RestartWrite, Result<Stored, Outcome>);
+
+/// Everything about restarts that the loop has.
+pub struct Driver {
+    restarts: Restarts,
+    requests: mpsc::Receiver<Event<RestartRequestWire>>,
+    watches: PodWatches,
+    writes: JoinSet<Written>,
+    started_at: jiff::Timestamp,
+    concurrency: usize,
+}
+
+/// What has happened.
+pub enum Happened {
+    /// To a request.
+    Request(Event<RestartRequestWire>),
+    /// To a pod.
+    Pod(Key, Event<RestartPodWire>),
+    /// A write has come back.
+    Written(Box<Written>),
+}
+
+/// What restarts need of the installation.
+#[derive(Clone)]
+pub struct RestartSettings {
+    /// Tells the time of day: deadlines of requests are times of day. Asked once, whenever the loop begins.
+    pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+}
+
+impl fmt::Debug for RestartSettings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("RestartSettings").finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// Looks for requests, or does nothing ever, as the settings say.
+    #[must_use]
+    pub fn start(client: &Client, settings: &Settings) -> Self {
+        let requests = match settings.restart {
+            Some(_) => observe(client.clone(), settings.namespace.clone()),
+            None => nothing(),
+        };
+        Self {
+            restarts: Restarts::default(),
+            requests,
+            watches: PodWatches::new(client.clone()),
+            writes: JoinSet::new(),
+            started_at: settings.restart.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |restart| (restart.time_of_day)()),
+            concurrency: settings.concurrency.max(1),
+        }
+    }
+
+    /// The next thing that happens; never, where requests are not wanted.
+    ///
+    /// # Errors
+    /// [`TaskDied`]
+    pub async fn next(&mut self) -> Result<Happened, TaskDied> {
+        tokio::select! {
+            event = self.requests.recv() => event.map(Happened::Request).ok_or_else(|| TaskDied("the watch of requests".to_owned())),
+            Some((pod, event)) = self.watches.next() => Ok(Happened::Pod(pod, event)),
+            Some(done) = self.writes.join_next() => written(done),
+        }
+    }
+
+    /// Takes notice of it; what is to be told.
+    pub fn take(&mut self, happened: Happened, metrics: &Metrics, now: Duration) -> Vec<Notice> {
+        match happened {
+            Happened::Request(event) => {
+                note_trouble(&event, metrics);
+                self.restarts.hear(event, now);
+                Vec::new()
+            }
+            Happened::Pod(pod, event) => {
+                note_trouble(&event, metrics);
+                self.restarts.see(&pod, event);
+                Vec::new()
+            }
+            Happened::Written(written) => {
+                let (write, outcome) = *written;
+                metrics.wrote(write.resource(), outcome.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
+                log(&write, &outcome);
+                self.restarts.written(write, outcome, now)
+            }
+        }
+    }
+
+    /// Starts the writes that are to be made now, and follows the pods that are needed.
+    pub fn go_on(&mut self, index: &mut Index, writer: &Writer, metrics: &Metrics, since_start: Duration) {
+        let now = Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) };
+        while self.writes.len() < self.concurrency {
+            let Some(write) = self.restarts.next_write(index, now) else { break };
+            let writer = writer.clone();
+            self.writes.spawn(async move {
+                let outcome = writer.restart(&write).await;
+                (write, outcome)
+            });
+        }
+        self.watches.follow(self.restarts.pods());
+        metrics.requests.set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
+    }
+
+    /// When to look again if nothing happens.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        self.restarts.next_due()
+    }
+
+    /// Waits for the writes under way: what has happened, until there is none.
+    ///
+    /// # Errors
+    /// [`TaskDied`]
+    pub async fn drain(&mut self) -> Result<Option<Happened>, TaskDied> {
+        self.writes.join_next().await.map(written).transpose()
+    }
+}
+
+/// A stream on which nothing ever comes, and that does not end.
+fn nothing<T: Send + 'static>() -> mpsc::Receiver<T> {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move { sender.closed().await });
+    receiver
+}
+
+fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
+    done.map(|written| Happened::Written(Box::new(written))).map_err(|error| TaskDied(format!("a write of a restart: {error}")))
+}
+
+fn note_trouble<K>(event: &Event<K>, metrics: &Metrics) {
+    if matches!(event, Event::Trouble(_) | Event::Forbidden(_)) {
+        metrics.watch_trouble();
+    }
+}
+
+fn log(write: &RestartWrite, outcome: &Result<Stored, Outcome>) {
+    let (namespace, request) = (&write.request.namespace, &write.request.name);
+    match outcome {
+        Ok(_) | Err(Outcome::Applied(_)) => {}
+        Err(Outcome::Conflict | Outcome::Gone) => {
+            tracing::debug!(%namespace, %request, "what was read has changed; nothing was written");
+        }
+        Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
+            tracing::warn!(%namespace, %request, error, "the write was not applied; trying again later");
+        }
+    }
+}

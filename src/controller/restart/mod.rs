@@ -1,0 +1,348 @@
+//! All requests to restart containers that are not completed, each with its memory, and their pods: the state of the loop, without any
+//! I/O and without a clock. As for pods in [`super::index`], an event only says that a request is to be looked at.
+
+mod driver;
+mod observe;
+mod watches;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+pub use driver::{Driver, Happened, RestartSettings};
+use observe::observe;
+
+use super::index::{Index, Notice};
+use super::watch::Event;
+use super::writer::{Outcome, Target, TargetKind};
+use super::writer_restart::{RestartWrite, Stored};
+use crate::decide::decision::Report;
+use crate::decide::headroom::Headroom;
+use crate::decide::node_verdicts::Proved;
+use crate::decide::reason::Reason;
+use crate::decide::restart::{Action, Around, Decision, Made, Memory, Sight, decide, is_first};
+use crate::objects::pod::PROVIDER_FAILED;
+use crate::objects::recreate_request::RequestPhase;
+use crate::objects::restart_pod::{RestartPod, RestartPodWire};
+use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
+
+/// The wait after the first failed write; it doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait after failed writes.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+/// The wait after a denial: an administrator has to change something.
+const DENIED_RETRY: Duration = Duration::from_secs(60);
+/// How often is asked for a node that has not been seen.
+const NODE_AGAIN: Duration = Duration::from_secs(1);
+/// Pods that are followed at once; requests for others wait. Each is a watch of one object.
+const PODS_AT_ONCE: usize = 256;
+
+/// Namespace and name.
+pub type Key = (Box<str>, Box<str>);
+
+/// The time, since the start of the process and of day.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Time since the start of the process.
+    pub since_start: Duration,
+    /// The time of day.
+    pub today: jiff::Timestamp,
+}
+
+/// The requests and their pods.
+#[derive(Default)]
+pub struct Restarts {
+    requests: BTreeMap<Key, Entry>,
+    pods: BTreeMap<Key, PodEntry>,
+    /// Requests to be looked at now.
+    fresh: BTreeSet<Key>,
+    list: u64,
+}
+
+struct Entry {
+    request: RestartRequest,
+    memory: Memory,
+    failures: u32,
+    denied: bool,
+    due: Option<Duration>,
+    list: u64,
+}
+
+/// A pod that is followed, with when that began.
+struct PodEntry {
+    sight: Seen,
+    /// Whether the list under way has named it.
+    listed: bool,
+    since: Duration,
+}
+
+enum Seen {
+    NotYet,
+    Absent,
+    There(Box<RestartPod>),
+}
+
+impl Restarts {
+    /// How many requests are not completed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The pods that have to be followed.
+    pub fn pods(&self) -> impl Iterator<Item = &Key> {
+        self.pods.keys()
+    }
+
+    /// What the watch of requests tells.
+    pub fn hear(&mut self, event: Event<RestartRequestWire>, now: Duration) {
+        match event {
+            Event::ListStart => self.list += 1,
+            Event::Listed(request) | Event::Applied(request) => match request.read() {
+                Some(request) => self.apply(request, now),
+                None => tracing::warn!("a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"),
+            },
+            Event::ListEnd => {
+                let gone: Vec<_> = self.requests.iter().filter(|(_, entry)| entry.list != self.list).map(|(key, _)| key.clone()).collect();
+                gone.iter().for_each(|key| self.forget(key));
+            }
+            Event::Deleted(request) => {
+                if let Some(request) = request.read() {
+                    self.forget(&(request.namespace, request.name));
+                }
+            }
+            Event::Trouble(error) | Event::Forbidden(error) => {
+                tracing::warn!(error, "cannot watch ContainerRecreateRequests; trying again");
+            }
+        }
+    }
+
+    fn apply(&mut self, request: RestartRequest, now: Duration) {
+        let key = (request.namespace.clone(), request.name.clone());
+        let pod = pod_key(&request);
+        let list = self.list;
+        match self.requests.get_mut(&key).filter(|entry| entry.request.uid == request.uid) {
+            Some(entry) => {
+                entry.request = request;
+                entry.list = list;
+            }
+            None => {
+                let entry = Entry { request, memory: Memory::default(), failures: 0, denied: false, due: None, list };
+                self.requests.insert(key, entry);
+            }
+        }
+        self.follow(&pod, now);
+        self.look_at_requests_of(&pod);
+    }
+
+    fn follow(&mut self, pod: &Key, now: Duration) {
+        if self.pods.len() < PODS_AT_ONCE && !self.pods.contains_key(pod) {
+            self.pods.insert(pod.clone(), PodEntry { sight: Seen::NotYet, listed: false, since: now });
+        }
+    }
+
+    /// What the watch of one pod tells.
+    pub fn see(&mut self, key: &Key, event: Event<RestartPodWire>) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        match event {
+            Event::ListStart => entry.listed = false,
+            Event::Listed(pod) | Event::Applied(pod) => {
+                entry.listed = true;
+                if let Some(pod) = pod.read() {
+                    entry.sight = Seen::There(Box::new(pod));
+                }
+            }
+            Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
+            Event::Deleted(_) => entry.sight = Seen::Absent,
+            Event::ListEnd => {}
+            Event::Trouble(error) | Event::Forbidden(error) => {
+                tracing::warn!(namespace = %key.0, pod = %key.1, error, "cannot watch a pod whose containers are to be restarted; trying again");
+            }
+        }
+        self.look_at_requests_of(key);
+    }
+
+    fn look_at_requests_of(&mut self, pod: &Key) {
+        let concerned = self.requests.iter().filter(|(_, entry)| pod_key(&entry.request) == *pod).map(|(key, _)| key.clone());
+        self.fresh.extend(concerned.collect::<Vec<_>>());
+    }
+
+    /// A request is gone, or nothing is left to be done for it. Its pod is followed as long as another one needs it.
+    fn forget(&mut self, key: &Key) {
+        self.fresh.remove(key);
+        let Some(entry) = self.requests.remove(key) else { return };
+        let pod = pod_key(&entry.request);
+        if !self.requests.values().any(|other| pod_key(&other.request) == pod) {
+            self.pods.remove(&pod);
+        }
+        self.look_at_requests_of(&pod);
+        let waiting = self.requests.values().map(|entry| pod_key(&entry.request)).find(|pod| !self.pods.contains_key(pod));
+        if let Some(pod) = waiting {
+            self.follow(&pod, entry.due.unwrap_or_default());
+        }
+    }
+
+    /// The next time at which a request is to be looked at although nothing happened.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        self.requests.values().filter_map(|entry| entry.due).min()
+    }
+
+    /// The next write, and what is to be told.
+    pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
+        let due = self.requests.iter().filter(|(_, entry)| entry.due.is_some_and(|at| at <= now.since_start)).map(|(key, _)| key.clone());
+        self.fresh.extend(due.collect::<Vec<_>>());
+        while let Some(key) = self.fresh.pop_first() {
+            let Some(decision) = self.decide(&key, index, now) else { continue };
+            if let Some(write) = self.begin(&key, decision, index, now) {
+                return Some(write);
+            }
+        }
+        None
+    }
+
+    fn decide(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
+        let Now { since_start, today } = now;
+        let request = &self.requests.get(key)?.request;
+        let others = self.requests.values().map(|entry| &entry.request).filter(|other| pod_key(other) == pod_key(request));
+        let is_first = is_first(request, others);
+        let pod = self.pods.get(&pod_key(request));
+        let (sight, node) = match pod.map(|entry| (&entry.sight, entry.since)) {
+            None | Some((Seen::NotYet, _)) => (Sight::Unseen, None),
+            Some((Seen::Absent, _)) => (Sight::Absent, None),
+            Some((Seen::There(pod), since)) => {
+                learn(request, pod, index, since_start);
+                (Sight::There(pod), index.node_for_restart(&pod.pod, since, since_start))
+            }
+        };
+        let entry = self.requests.get_mut(key)?;
+        let room = |restarts| match sight {
+            Sight::There(pod) => index.room_for_restarts(&pod.pod, restarts),
+            Sight::Unseen | Sight::Absent => Headroom::TooEarly,
+        };
+        if let Sight::There(pod) = sight {
+            entry.memory.observe(&entry.request, pod, since_start);
+        }
+        let around = Around { exit_images: index.exit_images(), node, room: &room, is_first, now: since_start, today };
+        let decision = decide(&entry.request, sight, &entry.memory, &around);
+        let unseen = matches!(sight, Sight::There(_)) && node.is_none() && decision.reason == Reason::RequestWaits;
+        entry.due = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();
+        Some(decision)
+    }
+
+    fn begin(&mut self, key: &Key, decision: Decision, index: &mut Index, now: Now) -> Option<RestartWrite> {
+        let Some(action) = decision.action else {
+            if decision.reason == Reason::RequestOver && decision.again.is_none() {
+                self.forget(key);
+            }
+            return None;
+        };
+        let entry = self.requests.get_mut(key)?;
+        entry.memory.in_flight = true;
+        let request = entry.request.clone();
+        let pod = self.pods.get(&pod_key(&request)).and_then(|entry| match &entry.sight {
+            Seen::There(pod) => Some(&pod.pod),
+            Seen::NotYet | Seen::Absent => None,
+        });
+        match (&action, pod) {
+            (Action::Swap(swaps, _), Some(pod)) => index.restarts_begin(pod, u32::try_from(swaps.len()).unwrap_or(u32::MAX)),
+            (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => index.restarts_end(pod),
+            _ => {}
+        }
+        let pod = pod.map(Target::of);
+        Some(RestartWrite { request, pod, action, done: decision.done, today: now.today })
+    }
+
+    /// A write has come back; what is to be told.
+    pub fn written(&mut self, write: RestartWrite, outcome: Result<Stored, Outcome>, now: Duration) -> Vec<Notice> {
+        let key = (write.request.namespace.clone(), write.request.name.clone());
+        let Some(entry) = self.requests.get_mut(&key) else { return write.notices() };
+        entry.memory.settle(&write.request, &write.action, made(&outcome));
+        self.fresh.insert(key.clone());
+        match outcome {
+            Ok(stored) => {
+                entry.failures = 0;
+                entry.memory.not_before = None;
+                self.store(&key, stored);
+                write.notices()
+            }
+            Err(outcome) => entry.back_off(&write, &outcome, now),
+        }
+    }
+
+    /// The event of our own write may come later; until then this is what we know to be stored.
+    fn store(&mut self, key: &Key, stored: Stored) {
+        match stored {
+            Stored::Request(request) => {
+                if let Some(entry) = self.requests.get_mut(key).filter(|entry| entry.request.uid == request.uid) {
+                    entry.request = *request;
+                }
+            }
+            Stored::Pod(pod) => {
+                let key = (pod.pod.namespace.clone(), pod.pod.name.clone());
+                if let Some(entry) = self.pods.get_mut(&key) {
+                    entry.sight = Seen::There(pod);
+                }
+            }
+            Stored::Nothing => {}
+        }
+    }
+}
+
+impl Entry {
+    fn back_off(&mut self, write: &RestartWrite, outcome: &Outcome, now: Duration) -> Vec<Notice> {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+        self.failures += 1;
+        let (wait, denial) = match outcome {
+            Outcome::Denied(words) => (DENIED_RETRY, Some(words)),
+            Outcome::Failed { retry_after, .. } => (wait.max(retry_after.unwrap_or_default()), None),
+            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => (wait, None),
+        };
+        self.memory.not_before = Some(now + wait);
+        let news = denial.filter(|_| !std::mem::replace(&mut self.denied, true));
+        let note =
+            |words: &String| format!("the API server forbids a write to the {} of {}: {words}", write.resource(), write.request.name);
+        news.and_then(|words| write.notice(Report { reason: Reason::WriteDenied, note: note(words) })).into_iter().collect()
+    }
+}
+
+impl RestartWrite {
+    fn notices(&self) -> Vec<Notice> {
+        self.done.iter().filter_map(|report| self.notice(report.clone())).collect()
+    }
+
+    /// What is told is told of the pod, also of one that is gone.
+    fn notice(&self, report: Report) -> Option<Notice> {
+        let RestartRequest { namespace, pod_name, pod_uid, .. } = &self.request;
+        let gone = || Some(Target { kind: TargetKind::Pod, namespace: namespace.clone(), name: pod_name.clone(), uid: pod_uid.clone()? });
+        Some(Notice { target: self.pod.clone().or_else(gone)?, report })
+    }
+}
+
+fn pod_key(request: &RestartRequest) -> Key {
+    (request.namespace.clone(), request.pod_name.clone())
+}
+
+/// A provider that has failed on a change of ours fails on those for other pods as well.
+fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Duration) {
+    let changed = |name: &str| {
+        let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
+        intent.zip(pod.find(name)).is_some_and(|(intent, (_, container, _))| container.image == intent.to)
+    };
+    if *pod.pod.reason == *PROVIDER_FAILED && request.containers.iter().any(|wanted| changed(&wanted.name)) {
+        index.nodes.learn(&pod.pod, Proved::Rejects, now);
+    }
+}
+
+fn made(outcome: &Result<Stored, Outcome>) -> Made {
+    match outcome {
+        Ok(_) => Made::Yes,
+        Err(Outcome::Conflict | Outcome::Gone | Outcome::Denied(_)) => Made::No,
+        Err(Outcome::Failed { .. } | Outcome::Applied(_)) => Made::Perhaps,
+    }
+}

@@ -1,0 +1,64 @@
+//! Looks for requests, wherever the API server knows them.
+
+use std::time::Duration;
+
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::controller::openkruise::observe::serves_requests;
+use crate::controller::watch::{Event, watch};
+use crate::objects::restart_request::RestartRequestWire;
+
+/// How often is asked where the CRD is not installed: whoever has just installed it does not want to wait for long.
+const NOT_INSTALLED: Duration = Duration::from_secs(30);
+/// Events between this task and the loop.
+const BUFFER: usize = 256;
+
+/// Starts looking, in one namespace or in all. The stream ends only when the receiver is dropped, or a watch has died.
+#[must_use]
+pub fn observe(client: Client, namespace: Option<String>) -> mpsc::Receiver<Event<RestartRequestWire>> {
+    let (events, receiver) = mpsc::channel(BUFFER);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                () = installed(&client) => {}
+                () = events.closed() => return,
+            }
+            if follow(&client, namespace.as_deref(), &events).await.is_none() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Comes back when the API server knows requests.
+async fn installed(client: &Client) {
+    loop {
+        match serves_requests(client).await {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(error, "cannot ask whether ContainerRecreateRequests are installed; trying again"),
+        }
+        sleep(NOT_INSTALLED).await;
+    }
+}
+
+/// Passes events on until requests are not known any more; `None` where nobody listens, or the watch has died.
+async fn follow(client: &Client, namespace: Option<&str>, listener: &mpsc::Sender<Event<RestartRequestWire>>) -> Option<()> {
+    let api: Api<RestartRequestWire> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let mut events = watch(api, "");
+    loop {
+        let event = events.recv().await?;
+        if matches!(event, Event::Trouble(_)) && serves_requests(client).await == Ok(false) {
+            // An empty list: all of them are gone.
+            listener.send(Event::ListStart).await.ok()?;
+            return listener.send(Event::ListEnd).await.ok();
+        }
+        listener.send(event).await.ok()?;
+    }
+}

@@ -1,0 +1,23 @@
+//! Lines of the log that are no reports.
+
+use crate::controller::nodes::Change;
+use crate::controller::writer::{Outcome, Target};
+
+pub(super) fn tell_node_problem(node: &str, change: &Change) {
+    if let Some(problem) = &change.problem {
+        tracing::warn!(node, "{problem}");
+    }
+}
+
+pub(super) fn log_outcome(target: &Target, outcome: &Outcome) {
+    let Target { namespace, name, uid, .. } = target;
+    match outcome {
+        Outcome::Applied(_) => {}
+        Outcome::Conflict | Outcome::Gone => {
+            tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
+        }
+        Outcome::Denied(error) | Outcome::Failed { error, .. } => {
+            tracing::warn!(%namespace, pod = %name, %uid, error, "the write was not applied; trying again later");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What the loop does about restarts of single containers.
+
+use super::Controller;
+use crate::controller::restart::Happened;
+
+impl Controller {
+    pub(super) fn see_restart(&mut self, happened: Happened) {
+        for notice in self.restarts.take(happened, &self.metrics, self.clock.now()) {
+            self.metrics.decided(notice.report.reason);
+            self.reporter.tell(notice);
+        }
+    }
+
+    pub(super) fn go_on_with_restarts(&mut self) {
+        self.restarts.go_on(&mut self.index, &self.writer, &self.metrics, self.clock.now());
+    }
+}

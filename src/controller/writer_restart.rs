@@ -1,0 +1,168 @@
+//! The writes of a restart: to the request, each to one version of it, and to the pod, to one generation of it.
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{PatchOperation, TestOperation};
+use kube::Resource as _;
+use kube::api::{DeleteParams, Patch, Preconditions};
+use kube::core::Request;
+use serde_json::{Value, json};
+
+use super::writer::{Outcome, Target, Writer, guarded_patch, params};
+use crate::decide::decision::{Report, Swap};
+use crate::decide::restart::{Acceptance, Action, Status};
+use crate::objects::recreate_request::RequestPhase;
+use crate::objects::restart_pod::{RestartPod, RestartPodWire};
+use crate::objects::restart_request::{ACTIVE, JOURNAL, Journal, NODE_NAME, POD_UID, RecreateState, RestartRequest, RestartRequestWire};
+
+/// One write of a restart.
+#[derive(Clone, Debug)]
+pub struct RestartWrite {
+    /// The request, as it was when this was decided.
+    pub request: RestartRequest,
+    /// Its pod, where there is one.
+    pub pod: Option<Target>,
+    /// What to write.
+    pub action: Action,
+    /// What to tell of the pod once it is applied.
+    pub done: Vec<Report>,
+    /// The time of day, for a completion.
+    pub today: jiff::Timestamp,
+}
+
+/// What the API server has stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The request.
+    Request(Box<RestartRequest>),
+    /// The pod.
+    Pod(Box<RestartPod>),
+    /// It was deleted, or it is not what was expected; the watch will tell.
+    Nothing,
+}
+
+impl RestartWrite {
+    /// The resource that is written, in the plural.
+    #[must_use]
+    pub fn resource(&self) -> &'static str {
+        if matches!(self.action, Action::Swap(..)) { "pods" } else { crate::objects::recreate_request::PLURAL }
+    }
+}
+
+impl Writer {
+    /// Does what was decided, within the deadline; what is stored after it, where it was done.
+    pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, Outcome> {
+        self.in_time(async {
+            match &write.action {
+                Action::Accept(acceptance) => self.patch_request(&write.request, accepted(&write.request, acceptance), None).await,
+                Action::WriteDown(journal) => self.patch_request(&write.request, written_down(journal), None).await,
+                Action::Report(status) => {
+                    self.patch_request(&write.request, json!({"status": status_of(status, write.today)}), Some("status")).await
+                }
+                Action::Release => self.patch_request(&write.request, json!({"metadata": {"labels": {ACTIVE: null}}}), None).await,
+                Action::Delete => self.delete_request(&write.request).await,
+                Action::Swap(swaps, generation) => self.swap_to_restart(write.pod.as_ref(), swaps, *generation).await,
+            }
+        })
+        .await
+    }
+
+    async fn patch_request(
+        &self,
+        request: &RestartRequest,
+        mut body: Value,
+        subresource: Option<&str>,
+    ) -> kube::Result<Result<Stored, Outcome>> {
+        body["metadata"]["uid"] = Value::from(&*request.uid);
+        body["metadata"]["resourceVersion"] = Value::from(&*request.version);
+        let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
+        let patch = Patch::Merge(body);
+        let built = match subresource {
+            Some(subresource) => requests.patch_subresource(subresource, &request.name, &params(), &patch),
+            None => requests.patch(&request.name, &params(), &patch),
+        };
+        let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
+        Ok(stored.map(|body| {
+            let read = serde_json::from_slice::<RestartRequestWire>(&body).ok().and_then(RestartRequestWire::read);
+            read.map_or(Stored::Nothing, |request| Stored::Request(Box::new(request)))
+        }))
+    }
+
+    async fn delete_request(&self, request: &RestartRequest) -> kube::Result<Result<Stored, Outcome>> {
+        let preconditions = Preconditions { uid: Some(request.uid.to_string()), resource_version: Some(request.version.to_string()) };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let requests = Request::new(RestartRequestWire::url_path(&(), Some(&request.namespace)));
+        let built = requests.delete(&request.name, &params).map_err(kube::Error::BuildRequest)?;
+        Ok(self.send(built).await?.map(|_| Stored::Nothing))
+    }
+
+    async fn swap_to_restart(
+        &self,
+        pod: Option<&Target>,
+        swaps: &[Swap],
+        generation: Option<i64>,
+    ) -> kube::Result<Result<Stored, Outcome>> {
+        let Some(pod) = pod else { return Ok(Err(Outcome::Gone)) };
+        let mut patch = guarded_patch(&pod.uid, swaps);
+        if let Some(generation) = generation {
+            let path = PointerBuf::from_tokens(["metadata", "generation"]);
+            patch.0.insert(1, PatchOperation::Test(TestOperation { path, value: generation.into() }));
+        }
+        let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
+        let built = pods.patch(&pod.name, &params(), &Patch::Json::<()>(patch)).map_err(kube::Error::BuildRequest)?;
+        let stored = self.send(built).await?;
+        Ok(stored.map(|body| {
+            let read = serde_json::from_slice::<RestartPodWire>(&body).ok().and_then(RestartPodWire::read);
+            read.map_or(Stored::Nothing, |pod| Stored::Pod(Box::new(pod)))
+        }))
+    }
+}
+
+/// The labels and fields that OpenKruise's webhook gives to a request, and the journal.
+fn accepted(request: &RestartRequest, acceptance: &Acceptance) -> Value {
+    let Acceptance { pod_uid, node, journal, fill_context, grace_seconds } = acceptance;
+    let mut body = written_down(journal);
+    body["metadata"]["labels"] = json!({POD_UID: pod_uid, NODE_NAME: node, ACTIVE: "true"});
+    if *fill_context {
+        let containers = request.containers.iter().map(|wanted| {
+            let mark = journal.0.get(&wanted.name).cloned().unwrap_or_default();
+            json!({"name": wanted.name, "statusContext": {"containerID": mark.container_id, "restartCount": mark.restart_count}})
+        });
+        body["spec"]["containers"] = containers.collect();
+    }
+    if let Some(seconds) = grace_seconds {
+        body["spec"]["strategy"]["terminationGracePeriodSeconds"] = (*seconds).into();
+    }
+    body
+}
+
+fn written_down(journal: &Journal) -> Value {
+    json!({"metadata": {"annotations": {JOURNAL: journal.as_text()}}})
+}
+
+fn status_of(status: &Status, today: jiff::Timestamp) -> Value {
+    let Status { phase, message, states } = status;
+    let word = match phase {
+        RequestPhase::Unanswered => "",
+        RequestPhase::Pending => "Pending",
+        RequestPhase::Recreating => "Recreating",
+        RequestPhase::Completed => "Completed",
+    };
+    let states: Vec<_> = states.iter().map(state_of).collect();
+    let mut body = json!({"phase": word, "message": message, "containerRecreateStates": states});
+    if *phase == RequestPhase::Completed {
+        body["completionTime"] = today.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+    }
+    body
+}
+
+fn state_of(state: &RecreateState) -> Value {
+    let RecreateState { name, phase, message, killed } = state;
+    let mut body = json!({"name": name, "phase": phase.as_str()});
+    if !message.is_empty() {
+        body["message"] = Value::from(&**message);
+    }
+    if *killed {
+        body["isKilled"] = true.into();
+    }
+    body
+}

@@ -1,0 +1,234 @@
+//! Carrying out a request to restart containers of a pod (`ContainerRecreateRequest`) without a daemon, by writing another spelling of
+//! the same image (`image::alias`).
+//!
+//! Each step is written down before it is made, in the request itself, so that a new life of the process, or another one, goes on where
+//! the last one ended:
+//!
+//! 1. `Accept`: the request gets its labels and a journal: which containers are there now.
+//! 2. `Report`: it is Recreating.
+//! 3. `WriteDown`: the journal gets the image before and its alias.
+//! 4. `Swap`: the pod gets the alias; only if it is as it was in step 3.
+//! 5. Another container is seen, and it is ready: `Report`. If the alias cannot be pulled, the image before is put back, and that is
+//!    written down first as well.
+//! 6. `Release`, and `Delete` when its time has come.
+//!
+//! Every write to the request is made to one version of it, and the write to the pod to one generation of it: of two processes one
+//! goes on, and a write that arrives late changes nothing.
+
+mod acceptance;
+mod container;
+mod memory;
+mod queue;
+mod refusal;
+mod run;
+
+use std::time::Duration;
+
+pub use acceptance::Acceptance;
+pub use memory::{Made, Memory};
+pub use queue::is_first;
+
+use super::decision::{Report, Swap};
+use super::exit_images::ExitImages;
+use super::headroom::Headroom;
+use super::node_class::NodeClass;
+use super::reason::Reason;
+use crate::objects::recreate_request::RequestPhase;
+use crate::objects::restart_pod::RestartPod;
+use crate::objects::restart_request::{Journal, RecreateState, RestartRequest, StatePhase};
+
+/// The words of OpenKruise for a pod that is not there any more.
+const POD_GONE: &str = "pod has gone";
+/// The words of OpenKruise for a request whose time is over.
+const DEADLINE: &str = "recreating has exceeded the activeDeadlineSeconds";
+
+/// What is known of the pod of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Sight<'a> {
+    /// Nobody has looked yet.
+    Unseen,
+    /// There is no pod of that name.
+    Absent,
+    /// This is it.
+    There(&'a RestartPod),
+}
+
+/// What a decision depends on besides the request and its pod.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// The exit images of the installation: a container that shows one was ended.
+    pub exit_images: &'a ExitImages,
+    /// The class of the pod's node; `None` where it is not known yet.
+    pub node: Option<NodeClass>,
+    /// Whether so many restarts fit into what the pod's Job allows.
+    pub room: &'a dyn Fn(u32) -> Headroom,
+    /// Whether no other request for the pod comes before this one.
+    pub is_first: bool,
+    /// The time since the start of the process.
+    pub now: Duration,
+    /// The time of day.
+    pub today: jiff::Timestamp,
+}
+
+/// What is to be written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Take the request up.
+    Accept(Acceptance),
+    /// Write down in the request what is about to be done.
+    WriteDown(Journal),
+    /// Change these images of the pod, all in one patch, if its generation is still this one; never empty.
+    Swap(Vec<Swap>, Option<i64>),
+    /// Write the status of the request.
+    Report(Status),
+    /// Take the label of an active request away.
+    Release,
+    /// Delete the request: its time after its completion is over.
+    Delete,
+}
+
+/// A status of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Status {
+    /// `phase`; with `Completed` goes the `completionTime`.
+    pub phase: RequestPhase,
+    /// `message`
+    pub message: Box<str>,
+    /// `containerRecreateStates`
+    pub states: Vec<RecreateState>,
+}
+
+/// What is to be done about a request now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Why this, and nothing else.
+    pub reason: Reason,
+    /// What to write; at most one thing at a time.
+    pub action: Option<Action>,
+    /// What to tell of the pod once the action is applied.
+    pub done: Vec<Report>,
+    /// When to look again if nothing changes, as time since the start of the process.
+    pub again: Option<Duration>,
+}
+
+impl Decision {
+    const fn quiet(reason: Reason) -> Self {
+        Self { reason, action: None, done: Vec::new(), again: None }
+    }
+
+    fn later(reason: Reason, again: Duration) -> Self {
+        Self { again: Some(again), ..Self::quiet(reason) }
+    }
+
+    fn act(reason: Reason, action: Action) -> Self {
+        Self { action: Some(action), ..Self::quiet(reason) }
+    }
+}
+
+/// What to do about a request. The memory must have observed the request and the pod as they are ([`Memory::observe`]).
+#[must_use]
+pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, around: &Around<'_>) -> Decision {
+    if request.deleting {
+        return Decision::quiet(Reason::RequestOver);
+    }
+    if memory.in_flight {
+        return Decision::quiet(Reason::WriteInFlight);
+    }
+    if let Some(at) = memory.not_before.filter(|at| *at > around.now) {
+        return Decision::later(Reason::WriteBackoff, at);
+    }
+    if request.is_completed() {
+        return after_completion(request, around);
+    }
+    if is_left_to_others(request, around) {
+        return Decision::quiet(Reason::RequestLeft);
+    }
+    let mut decision = match sight {
+        Sight::Unseen => Decision::quiet(Reason::RequestWaits),
+        Sight::Absent if request.pod_uid.is_none() => give_up(request, &format!("no found Pod named {}", request.pod_name)),
+        Sight::Absent => give_up(request, POD_GONE),
+        Sight::There(pod) => with_pod(request, pod, memory, around),
+    };
+    let deadline = deadline(request, around);
+    decision.again = decision.again.into_iter().chain(deadline.filter(|_| decision.action.is_none())).min();
+    decision
+}
+
+fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around: &Around<'_>) -> Decision {
+    if pod.pod.deleting || request.pod_uid.as_ref().is_some_and(|uid| *uid != pod.pod.uid) {
+        return give_up(request, POD_GONE);
+    }
+    if deadline(request, around).is_some_and(|at| at <= around.now) {
+        return give_up(request, DEADLINE);
+    }
+    if around.node.is_none() && !pod.pod.node.is_empty() {
+        return Decision::quiet(Reason::RequestWaits);
+    }
+    if pod.pod.phase.is_terminal() && request.journal.is_some() {
+        return give_up(request, &format!("the pod has become {}{}", pod.pod.phase.as_str(), because(&pod.pod.reason)));
+    }
+    match &request.journal {
+        None => acceptance::accept(request, pod),
+        Some(_) if !around.is_first => waits_in_line(request),
+        Some(journal) => run::go_on(request, journal, pod, memory, around),
+    }
+}
+
+fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
+}
+
+/// Requests that somebody else carries out: OpenKruise's daemon, its own requests to end sidecars, those for virtual nodes whose vendor
+/// reads OpenKruise's label, and those that somebody works on who has written nothing down.
+fn is_left_to_others(request: &RestartRequest, around: &Around<'_>) -> bool {
+    let taken = request.phase == RequestPhase::Recreating && request.journal.is_none();
+    request.ends_sidecars() || request.on_virtual_node || taken || around.node == Some(NodeClass::Daemon)
+}
+
+fn after_completion(request: &RestartRequest, around: &Around<'_>) -> Decision {
+    if request.active && request.journal.is_some() {
+        return Decision::act(Reason::RequestOver, Action::Release);
+    }
+    let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else { return Decision::quiet(Reason::RequestOver) };
+    // Whoever has carried it out deletes it.
+    if request.journal.is_none() {
+        return Decision::quiet(Reason::RequestOver);
+    }
+    match in_time(completed, ttl, around) {
+        at if at <= around.now => Decision::act(Reason::RequestOver, Action::Delete),
+        at => Decision::later(Reason::RequestOver, at),
+    }
+}
+
+/// Every request ends with a final state of each container.
+fn give_up(request: &RestartRequest, message: &str) -> Decision {
+    let fail = |state: RecreateState| match state.phase.is_final() {
+        true => state,
+        false => RecreateState { phase: StatePhase::Failed, message: message.into(), ..state },
+    };
+    let states = request.containers.iter().map(|wanted| fail(request.state(&wanted.name))).collect();
+    let status = Status { phase: RequestPhase::Completed, message: message.into(), states };
+    let note = format!("ContainerRecreateRequest {} is given up: {message}", request.name);
+    let done = vec![Report { reason: Reason::RestartFailed, note }];
+    Decision { done, ..Decision::act(Reason::RestartFailed, Action::Report(status)) }
+}
+
+fn waits_in_line(request: &RestartRequest) -> Decision {
+    if request.phase != RequestPhase::Unanswered {
+        return Decision::quiet(Reason::RequestWaits);
+    }
+    let states = request.containers.iter().map(|wanted| request.state(&wanted.name)).collect();
+    let status = Status { phase: RequestPhase::Pending, message: Box::default(), states };
+    Decision::act(Reason::RequestWaits, Action::Report(status))
+}
+
+fn deadline(request: &RestartRequest, around: &Around<'_>) -> Option<Duration> {
+    Some(in_time(request.created_at?, request.active_deadline_seconds?, around))
+}
+
+/// So many seconds after a time of day, as time since the start of the process. The time of day is by the API server's clock or by
+/// ours; OpenKruise compares it in the same way.
+fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
+    let age = Duration::try_from(around.today.duration_since(then)).unwrap_or_default();
+    (around.now + Duration::from_secs(seconds.into())).saturating_sub(age)
+}

@@ -1,0 +1,95 @@
+//! Taking a request up: what OpenKruise's webhook checks and fills in when a request is created.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use super::{Action, Decision, give_up};
+use crate::decide::reason::Reason;
+use crate::objects::pod::{ContainerState, ContainerStatus};
+use crate::objects::restart_pod::RestartPod;
+use crate::objects::restart_request::{Journal, Mark, RestartRequest};
+
+/// What a request gets when it is taken up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acceptance {
+    /// The uid of the pod.
+    pub pod_uid: Box<str>,
+    /// Its node.
+    pub node: Box<str>,
+    /// The containers that are there now.
+    pub journal: Journal,
+    /// Whether `statusContext` of the containers is to be filled in: nobody has done it.
+    pub fill_context: bool,
+    /// `terminationGracePeriodSeconds` of the pod, where the request names none.
+    pub grace_seconds: Option<u32>,
+}
+
+/// Takes a request up, or refuses it before anything is done, in OpenKruise's words.
+pub(super) fn accept(request: &RestartRequest, pod: &RestartPod) -> Decision {
+    if let Some(problem) = problem(request, pod) {
+        return give_up(request, &problem);
+    }
+    let marks = request.containers.iter().filter_map(|wanted| {
+        let (_, container, _) = pod.find(&wanted.name)?;
+        Some((wanted.name.clone(), Mark::of(container.status.as_ref()?)))
+    });
+    let acceptance = Acceptance {
+        pod_uid: pod.pod.uid.clone(),
+        node: pod.pod.node.clone(),
+        journal: Journal(marks.collect()),
+        fill_context: request.containers.iter().all(|wanted| !wanted.has_context),
+        grace_seconds: pod.pod.grace_seconds.filter(|_| request.strategy.grace_seconds.is_none()),
+    };
+    Decision::act(Reason::RequestWaits, Action::Accept(acceptance))
+}
+
+fn problem(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
+    if request.containers.is_empty() {
+        return Some("containers list can not be null".to_owned());
+    }
+    if pod.pod.phase.is_terminal() {
+        return Some("not allowed to recreate containers in an inactive Pod".to_owned());
+    }
+    if pod.pod.node.is_empty() {
+        return Some("not allowed to recreate containers in a pending Pod".to_owned());
+    }
+    let mut seen = BTreeSet::new();
+    request.containers.iter().find_map(|wanted| {
+        let name = &wanted.name;
+        if !seen.insert(name) {
+            return Some(format!("can not recreate {name} multi times"));
+        }
+        match pod.find(name) {
+            None if pod.init_containers.contains(name) => Some(format!("{name} is an init container; only containers can be restarted")),
+            None => Some(format!("container {name} not found in Pod")),
+            Some((_, container, _)) if container.status.is_none() => Some(format!("not found {name} containerStatus in Pod Status")),
+            Some(_) => None,
+        }
+    })
+}
+
+impl Mark {
+    /// The container that a status shows.
+    #[must_use]
+    pub(super) fn of(status: &ContainerStatus) -> Self {
+        let started_at = match &status.state {
+            ContainerState::Running { started_at } => *started_at,
+            ContainerState::Terminated(end) => end.started_at,
+            ContainerState::Waiting { .. } | ContainerState::Unreported => None,
+        };
+        Self { container_id: status.container_id.clone(), restart_count: status.restart_count, started_at, intent: None }
+    }
+
+    /// Whether a status shows a later container than this one. No single field can be trusted: an ID is constant on some virtual nodes, a
+    /// count stays 0 on others. But a status that is older than this mark, which another process has written, proves nothing.
+    #[must_use]
+    pub(super) fn shows_another(&self, status: &ContainerStatus) -> bool {
+        let now = Self::of(status);
+        let is_later = now.started_at.is_some_and(|at| self.started_at.is_none_or(|before| at > before));
+        match now.restart_count.cmp(&self.restart_count) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.container_id != now.container_id || is_later,
+            Ordering::Less => is_later,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Where one container of a request stands, from what was written down and what its pod shows.
+
+use std::time::Duration;
+
+use super::refusal::{self, Answer, runs_again};
+use super::{Around, Memory};
+use crate::decide::decision::Swap;
+use crate::decide::evidence::is_pull_error;
+use crate::image::reference::ImageReference;
+use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy};
+use crate::objects::restart_pod::{Details, RestartPod};
+use crate::objects::restart_request::{Intent, Mark, RestartRequest, StatePhase};
+
+/// How long a kubelet may take beyond the grace period to show another container: seconds, and minutes under load.
+const KUBELET_SHOWS: Duration = Duration::from_secs(300);
+/// The same for a virtual node.
+const VIRTUAL_SHOWS: Duration = Duration::from_secs(60);
+/// The grace period where the pod names none: the API server's default.
+const DEFAULT_GRACE: u32 = 30;
+/// How long a restarted container may take to become ready: as long as a rollout waits for progress (`progressDeadlineSeconds` of a
+/// Deployment). A request never waits for ever.
+const READY_WITHIN: Duration = Duration::from_secs(600);
+/// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has run (truth table, 3.i).
+const STARTUP_SETTLES: Duration = Duration::from_secs(2);
+/// How often is asked again whether there is room in the Job.
+const ROOM_AGAIN: Duration = Duration::from_secs(2);
+
+/// Where a container stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Its state is final, or has just become it.
+    Final(StatePhase, String),
+    /// It may be begun: this is to be written down.
+    Begin(Mark),
+    /// It was written down: this is to be done.
+    Swap(Swap),
+    /// It waits for its turn, or for room.
+    Waits(Option<Duration>),
+    /// The node is at work, until something is to be decided at this time.
+    Works(Option<Duration>),
+}
+
+/// One container of a request with everything about it.
+pub(super) struct Target<'a> {
+    pub request: &'a RestartRequest,
+    pub pod: &'a RestartPod,
+    pub memory: &'a Memory,
+    pub around: &'a Around<'a>,
+    pub index: usize,
+    pub container: &'a Container,
+    pub details: &'a Details,
+    pub mark: &'a Mark,
+    pub status: &'a ContainerStatus,
+}
+
+impl Target<'_> {
+    /// Where it stands; `turn` is whether it may be begun, as the last of so many at once.
+    pub fn step(&self, turn: Option<u32>) -> Step {
+        match &self.mark.intent {
+            None if self.is_restarted() && !self.request.strategy.force => self.becomes_ready(),
+            None => turn.map_or(Step::Waits(None), |restarts| self.begin(restarts)),
+            Some(intent) => self.carried_out(intent, turn.unwrap_or(1)),
+        }
+    }
+
+    /// Whether another container is there than when it was written down, and the node has seen the spec as it is.
+    fn is_restarted(&self) -> bool {
+        self.mark.shows_another(self.status)
+    }
+
+    fn begin(&self, restarts: u32) -> Step {
+        let force = self.request.strategy.force;
+        match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
+            Answer::Yes(to) => Step::Begin(self.mark_now(&to)),
+            Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
+            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
+        }
+    }
+
+    fn mark_now(&self, to: &str) -> Mark {
+        let intent = Intent { from: self.container.image.clone(), to: to.into(), generation: self.pod.generation, back: None };
+        Mark { intent: Some(intent), ..Mark::of(self.status) }
+    }
+
+    fn carried_out(&self, intent: &Intent, restarts: u32) -> Step {
+        let image = &self.container.image;
+        if let Some(why) = &intent.back {
+            return self.put_back(intent, why);
+        }
+        if *image == intent.from {
+            return self.not_changed(intent, restarts);
+        }
+        if !is_same_image(image, &intent.to) {
+            return Step::Final(StatePhase::Failed, format!("somebody else has given it the image {image} meanwhile"));
+        }
+        if *self.pod.pod.reason == *PROVIDER_FAILED {
+            return Step::Final(StatePhase::Failed, "the provider of its virtual node has failed on the changed image".to_owned());
+        }
+        if let Some(trouble) = self.pull_trouble() {
+            let back = Intent { back: Some(trouble), ..intent.clone() };
+            return Step::Begin(Mark { intent: Some(back), ..self.mark.clone() });
+        }
+        let seen_by_node = self.pod.observed_generation.is_none_or(|seen| self.pod.generation.is_none_or(|spec| seen >= spec));
+        if self.is_restarted() && seen_by_node { self.becomes_ready() } else { self.not_restarted() }
+    }
+
+    /// The image is as before: the change has not been made, or somebody has undone it.
+    fn not_changed(&self, intent: &Intent, restarts: u32) -> Step {
+        let moved = intent.generation.is_some() && intent.generation != self.pod.generation;
+        let untouched = !moved || self.memory.is_untouched(&self.container.name, intent);
+        match (untouched, self.is_restarted()) {
+            (false, false) => self.not_restarted(),
+            (false, true) if self.request.strategy.force => {
+                let why = "its image was put back meanwhile, so nobody can tell whether it was restarted because of this request";
+                Step::Final(StatePhase::Failed, why.to_owned())
+            }
+            (false, true) => self.becomes_ready(),
+            (true, true) if !self.request.strategy.force => self.becomes_ready(),
+            // What is there now is to be replaced, by a change of the spec as it is now.
+            (true, true) => self.begin(restarts),
+            (true, false) if moved => self.begin(restarts),
+            (true, false) => self.swap(intent, restarts),
+        }
+    }
+
+    fn swap(&self, intent: &Intent, restarts: u32) -> Step {
+        let force = self.request.strategy.force;
+        match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
+            Answer::Yes(to) if *to == *intent.to => Step::Swap(self.change(&intent.from, &intent.to)),
+            // The node reports another digest than before, or somebody has written another intent.
+            Answer::Yes(to) => Step::Begin(self.mark_now(&to)),
+            Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
+            Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
+        }
+    }
+
+    fn put_back(&self, intent: &Intent, why: &str) -> Step {
+        if self.container.image == intent.to {
+            return Step::Swap(self.change(&intent.to, &intent.from));
+        }
+        Step::Final(StatePhase::Failed, format!("its image could not be started under its other name, which was taken back: {why}"))
+    }
+
+    fn change(&self, from: &str, to: &str) -> Swap {
+        Swap { index: self.index, container: self.container.name.clone(), from: from.into(), to: to.into() }
+    }
+
+    /// The node's words for an alias that it cannot pull.
+    fn pull_trouble(&self) -> Option<Box<str>> {
+        match &self.status.state {
+            ContainerState::Waiting { reason, message } if is_pull_error(reason) => Some(format!("{reason}: {message}").into()),
+            _ => None,
+        }
+    }
+
+    fn not_restarted(&self) -> Step {
+        let grace = Duration::from_secs(self.pod.pod.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
+        let shows = if self.around.node.is_some_and(|node| node.is_kubelet()) { KUBELET_SHOWS } else { VIRTUAL_SHOWS };
+        let until = self.memory.changed_at(&self.container.name).unwrap_or(self.around.now) + grace + shows;
+        if self.around.now < until {
+            return Step::Works(Some(until));
+        }
+        let seconds = (grace + shows).as_secs();
+        let why = match self.container.end() {
+            Some(end) => format!("it was stopped (exit code {}) and has not come back", code(end.exit_code)),
+            None => format!("the node has not restarted it in {seconds} s"),
+        };
+        Step::Final(StatePhase::Failed, why)
+    }
+
+    /// Another container is there: whether it is ready for long enough.
+    fn becomes_ready(&self) -> Step {
+        let now = self.around.now;
+        let name = &self.container.name;
+        if let ContainerState::Terminated(end) = &self.status.state
+            && !runs_again(self.policy(), end)
+        {
+            let phase = if end.exit_code == Some(0) { StatePhase::Succeeded } else { StatePhase::Failed };
+            return Step::Final(phase, format!("it was restarted, and has ended with exit code {}", code(end.exit_code)));
+        }
+        let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into()).max(self.settles());
+        let stays = self.memory.ready_at(name).map(|at| at + enough);
+        match stays {
+            Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
+            stays => self.awaits_ready(stays, enough),
+        }
+    }
+
+    fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
+        let within = READY_WITHIN + enough;
+        let until = self.memory.restarted_at(&self.container.name).unwrap_or(self.around.now) + within;
+        if self.around.now < until {
+            return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
+        }
+        Step::Final(
+            StatePhase::Failed,
+            format!("it was restarted, and has not been ready for {} s in {} s", enough.as_secs(), within.as_secs()),
+        )
+    }
+
+    const fn settles(&self) -> Duration {
+        if self.details.has_startup_probe { STARTUP_SETTLES } else { Duration::ZERO }
+    }
+
+    fn policy(&self) -> &RestartPolicy {
+        self.container.effective_policy(&self.pod.pod)
+    }
+}
+
+fn code(exit_code: Option<i64>) -> String {
+    exit_code.map_or_else(|| "unknown".to_owned(), |code| code.to_string())
+}
+
+/// A webhook may have changed the spelling of what was written.
+fn is_same_image(image: &str, written: &str) -> bool {
+    if image == written {
+        return true;
+    }
+    match (ImageReference::parse(image), ImageReference::parse(written)) {
+        (Ok(image), Ok(written)) => image.is_alias_of(&written),
+        _ => false,
+    }
+}

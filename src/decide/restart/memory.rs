@@ -1,0 +1,121 @@
+//! What is remembered of a request between two looks at it. It times things; losing it changes no outcome but for a change that somebody
+//! undoes in the same moment.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Action;
+use crate::objects::pod::ContainerState;
+use crate::objects::restart_pod::RestartPod;
+use crate::objects::restart_request::{Intent, Journal, Mark, RestartRequest};
+
+/// Memory of one request. All times are durations since the start of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Memory {
+    /// A write for this request has been handed to the writer and has not come back.
+    pub in_flight: bool,
+    /// No write before this time, after one that failed.
+    pub not_before: Option<Duration>,
+    containers: BTreeMap<Box<str>, Watched>,
+}
+
+/// Whether a write was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Made {
+    /// It was.
+    Yes,
+    /// It was refused.
+    No,
+    /// Nobody knows.
+    Perhaps,
+}
+
+/// What is remembered of one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Watched {
+    /// The intent that this life has written down.
+    own: Option<Intent>,
+    /// Whether a change by it was, or may have been, made.
+    sent: bool,
+    /// Since when the node is to show another container in place of this one.
+    changed: Option<(Mark, Duration)>,
+    /// Since when another container than this one is seen.
+    restarted: Option<(Mark, Duration)>,
+    /// Since when this container is seen running and ready.
+    ready: Option<(Mark, Duration)>,
+}
+
+impl Memory {
+    /// Brings the memory up to date with the request and its pod as they are seen now. Call it before every decision.
+    pub fn observe(&mut self, request: &RestartRequest, pod: &RestartPod, now: Duration) {
+        for (name, mark) in request.journal.iter().flat_map(|journal| &journal.0) {
+            self.containers.entry(name.clone()).or_default().observe(mark, pod, name, now);
+        }
+    }
+
+    /// A write has come back; `before` is the request as it was when it was decided.
+    pub fn settle(&mut self, before: &RestartRequest, action: &Action, made: Made) {
+        self.in_flight = false;
+        match action {
+            Action::WriteDown(journal) if made == Made::Yes => self.written_down(before, journal),
+            Action::Swap(swaps, _) if made != Made::No => {
+                let names: Vec<_> = swaps.iter().map(|swap| &swap.container).collect();
+                self.containers.iter_mut().filter(|(name, _)| names.contains(name)).for_each(|(_, watched)| watched.sent = true);
+            }
+            _ => {}
+        }
+    }
+
+    fn written_down(&mut self, before: &RestartRequest, journal: &Journal) {
+        for (name, mark) in &journal.0 {
+            let known = before.mark(name).and_then(|mark| mark.intent.as_ref());
+            if mark.intent.as_ref() != known {
+                let watched = self.containers.entry(name.clone()).or_default();
+                watched.own.clone_from(&mark.intent);
+                watched.sent = false;
+            }
+        }
+    }
+
+    /// Whether this life knows for sure that nobody has carried the intent out.
+    pub(super) fn is_untouched(&self, container: &str, intent: &Intent) -> bool {
+        self.containers.get(container).is_some_and(|watched| watched.own.as_ref() == Some(intent) && !watched.sent)
+    }
+
+    /// Since when the node is to restart the container.
+    pub(super) fn changed_at(&self, container: &str) -> Option<Duration> {
+        Some(self.containers.get(container)?.changed.as_ref()?.1)
+    }
+
+    /// Since when another container is seen.
+    pub(super) fn restarted_at(&self, container: &str) -> Option<Duration> {
+        Some(self.containers.get(container)?.restarted.as_ref()?.1)
+    }
+
+    /// Since when the container that is there now is seen running and ready.
+    pub(super) fn ready_at(&self, container: &str) -> Option<Duration> {
+        Some(self.containers.get(container)?.ready.as_ref()?.1)
+    }
+}
+
+impl Watched {
+    fn observe(&mut self, mark: &Mark, pod: &RestartPod, name: &str, now: Duration) {
+        let Some((_, container, details)) = pod.find(name) else { return };
+        let Some(status) = &container.status else { return };
+        let changed = mark.intent.is_some();
+        let restarted = mark.shows_another(status);
+        let ready = details.ready && matches!(status.state, ContainerState::Running { .. });
+        keep(&mut self.changed, changed.then(|| mark.clone()), now);
+        keep(&mut self.restarted, restarted.then(|| mark.clone()), now);
+        keep(&mut self.ready, ready.then(|| Mark::of(status)), now);
+    }
+}
+
+/// The time stays as long as what it is about stays.
+fn keep(since: &mut Option<(Mark, Duration)>, what: Option<Mark>, now: Duration) {
+    *since = match (since.take(), what) {
+        (Some((before, at)), Some(what)) if before == what => Some((before, at)),
+        (_, Some(what)) => Some((what, now)),
+        (_, None) => None,
+    };
+}

@@ -1,0 +1,213 @@
+//! Another spelling of the same image bytes. A node that sees it in place of the old one restarts exactly that container, with what
+//! it already has (truth table, rows 17 to 19 and 3.a, 3.b).
+//!
+//! | written | `status.imageID` | alias |
+//! |---|---|---|
+//! | `repo:tag` | `repo@digest` | `repo:tag@digest` |
+//! | `repo:tag@digest` | | `repo@digest` |
+//! | `repo@digest` | | `repo:tag@digest`, with the tag of `status.image` |
+//! | `name:tag` | `sha256:...` (imported) | `docker.io/library/name:tag`, and back |
+//! | `host/name:tag` | `sha256:...` (imported) | that digest itself |
+//! | `sha256:...` | `sha256:...` (imported) | `status.image` |
+//! | `name:tag` | empty | `docker.io/library/name:tag`, and back |
+//! | `host/name:tag` | empty | none |
+
+use super::reference::ImageReference;
+
+/// How the short names of Docker Hub are completed.
+const DOCKER_HUB: &str = "docker.io/";
+const LIBRARY: &str = "docker.io/library/";
+/// What older container runtimes put before an imageID (Kubernetes: `pkg/kubelet/dockershim`, removed in 1.24; some providers kept it).
+const PREFIXES: [&str; 2] = ["docker-pullable://", "docker://"];
+
+/// A spelling to write in place of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alias {
+    /// The image to write.
+    pub image: String,
+    /// Whether the node itself has reported that it has the image under this name, so that starting it needs no registry.
+    pub is_on_node: bool,
+}
+
+/// What a node reports of the image of a container.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reported<'a> {
+    /// `status.image`
+    pub image: &'a str,
+    /// `status.imageID`
+    pub image_id: &'a str,
+}
+
+impl Alias {
+    /// An alias of what is written in the spec; `None` where none is known. A digest is never taken from anywhere but the spec and the
+    /// node's own report.
+    #[must_use]
+    pub fn of(written: &str, reported: Reported<'_>) -> Option<Self> {
+        let id = PREFIXES.iter().find_map(|prefix| reported.image_id.strip_prefix(prefix)).unwrap_or(reported.image_id);
+        let found = if is_bare_digest(written) {
+            from_bare_digest(written, id, reported.image)
+        } else if written.contains('@') {
+            other_decoration(written, id, reported.image)
+        } else if let Some((_, digest)) = id.split_once('@') {
+            pinned(written, digest, id)
+        } else if is_bare_digest(id) {
+            Some(respelled(written, true).unwrap_or_else(|| Self { image: id.to_owned(), is_on_node: true }))
+        } else {
+            respelled(written, false)
+        };
+        found.filter(|alias| alias.image != written && is_writable(&alias.image))
+    }
+}
+
+/// What the API server takes for an image: also the bare digest, which is no reference.
+fn is_writable(image: &str) -> bool {
+    is_bare_digest(image) || ImageReference::parse(image).is_ok()
+}
+
+fn is_bare_digest(image: &str) -> bool {
+    let hex = image.strip_prefix("sha256:");
+    hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// `name:tag` or `name`, and the digest without the `@`.
+fn split(written: &str) -> (&str, Option<&str>) {
+    written.split_once('@').map_or((written, None), |(name, digest)| (name, Some(digest)))
+}
+
+/// The name without its tag: a colon before a slash belongs to a port.
+fn without_tag(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once(':') {
+        Some((rest, tag)) if !tag.contains('/') => (rest, Some(tag)),
+        _ => (name, None),
+    }
+}
+
+fn same_repository(one: &str, other: &str) -> bool {
+    match (ImageReference::parse(one), ImageReference::parse(other)) {
+        (Ok(one), Ok(other)) => one.same_repository(&other),
+        _ => false,
+    }
+}
+
+/// The digest is of the repository that the node names: where it names another one, the node has the bytes under another name only.
+fn pinned(written: &str, digest: &str, id: &str) -> Option<Alias> {
+    ImageReference::parse(written).ok()?;
+    Some(Alias { image: format!("{written}@{digest}"), is_on_node: same_repository(written, id) })
+}
+
+/// With a digest the tag says nothing to a runtime: it is dropped, or put there.
+fn other_decoration(written: &str, id: &str, reported: &str) -> Option<Alias> {
+    let (name, digest) = split(written);
+    let digest = digest?;
+    let is_on_node = id.split_once('@').is_some_and(|(_, known)| known == digest) && same_repository(written, id);
+    let image = match without_tag(name) {
+        (name, Some(_)) => format!("{name}@{digest}"),
+        (name, None) => {
+            let reported_tag = without_tag(split(reported).0).1.filter(|_| same_repository(written, reported));
+            // The tag that a reference without tag and digest means.
+            format!("{name}:{}@{digest}", reported_tag.unwrap_or("latest"))
+        }
+    };
+    Some(Alias { image, is_on_node })
+}
+
+/// A bare digest was written by an earlier restart: back to a name that the node knows.
+fn from_bare_digest(written: &str, id: &str, reported: &str) -> Option<Alias> {
+    let name = if id.contains('@') { id } else { reported };
+    (!name.is_empty() && !is_bare_digest(name)).then(|| Alias { image: name.to_owned(), is_on_node: id == written || id.contains('@') })
+}
+
+/// The same name of Docker Hub in its other length.
+fn respelled(written: &str, is_on_node: bool) -> Option<Alias> {
+    let reference = ImageReference::parse(written).ok()?;
+    let is_docker_hub = reference.registry() == "docker.io";
+    let image = if let Some(short) = written.strip_prefix(LIBRARY).or_else(|| written.strip_prefix(DOCKER_HUB)) {
+        short.to_owned()
+    } else {
+        format!("{}{written}", if written.contains('/') { DOCKER_HUB } else { LIBRARY })
+    };
+    let same = ImageReference::parse(&image).is_ok_and(|other| other.normalized() == reference.normalized());
+    (is_docker_hub && same).then_some(Alias { image, is_on_node })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const A: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "sha256:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+    fn alias(written: &str, image: &str, image_id: &str) -> Option<(String, bool)> {
+        Alias::of(written, Reported { image, image_id }).map(|alias| (alias.image, alias.is_on_node))
+    }
+
+    #[test]
+    fn an_image_that_was_pulled_goes_from_tag_to_digest_and_back_without_ever_trusting_the_tag_again() {
+        let id = format!("r.example:5000/x@{A}");
+        let first = alias("r.example:5000/x:t", "r.example:5000/x:t", &id).unwrap();
+        assert_eq!(first, (format!("r.example:5000/x:t@{A}"), true));
+        let second = alias(&first.0, "r.example:5000/x:t", &id).unwrap();
+        assert_eq!(second, (format!("r.example:5000/x@{A}"), true));
+        assert_eq!(alias(&second.0, "r.example:5000/x:t", &id), Some(first));
+        assert_eq!(alias(&second.0, "", &id), Some((format!("r.example:5000/x:latest@{A}"), true)));
+    }
+
+    #[test]
+    fn the_name_stays_as_it_was_written() {
+        assert_eq!(alias("busybox", "", &format!("docker.io/library/busybox@{A}")), Some((format!("busybox@{A}"), true)));
+        assert_eq!(alias("busybox:1", "", &format!("docker-pullable://busybox@{A}")), Some((format!("busybox:1@{A}"), true)));
+    }
+
+    #[test]
+    fn a_digest_that_the_node_does_not_report_for_this_repository_is_not_known_to_be_there() {
+        assert_eq!(alias("r.example/x:t", "", &format!("mirror.example/x@{A}")), Some((format!("r.example/x:t@{A}"), false)));
+        assert_eq!(alias(&format!("r.example/x:t@{A}"), "", &format!("r.example/x@{B}")), Some((format!("r.example/x@{A}"), false)));
+        assert_eq!(alias(&format!("r.example/x:t@{A}"), "", ""), Some((format!("r.example/x@{A}"), false)));
+    }
+
+    #[test]
+    fn an_imported_image_never_gets_a_digest_behind_its_name() {
+        assert_eq!(alias("localwork:1", "", A), Some(("docker.io/library/localwork:1".to_owned(), true)));
+        assert_eq!(alias("docker.io/library/localwork:1", "", A), Some(("localwork:1".to_owned(), true)));
+        assert_eq!(alias("me/work:1", "", A), Some(("docker.io/me/work:1".to_owned(), true)));
+        assert_eq!(alias("r.example/work:1", "", A), Some((A.to_owned(), true)));
+        assert_eq!(alias(A, "docker.io/library/localwork:1", A), Some(("docker.io/library/localwork:1".to_owned(), true)));
+        assert_eq!(alias(A, &format!("r.example/x@{B}"), &format!("r.example/x@{B}")), Some((format!("r.example/x@{B}"), true)));
+    }
+
+    #[test]
+    fn without_a_report_only_docker_hub_has_two_names() {
+        assert_eq!(alias("busybox:1", "", ""), Some(("docker.io/library/busybox:1".to_owned(), false)));
+        assert_eq!(alias("r.example/x:1", "", ""), None);
+        assert_eq!(alias(A, "", A), None);
+        assert_eq!(alias("not an image", "", &format!("x@{A}")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn an_alias_is_another_string_for_the_same_image(
+            name in "([a-z]{1,5}\\.example(:[1-9][0-9]{0,3})?/)?[a-z]{1,8}(/[a-z0-9]{1,8}){0,2}",
+            tag in "[a-z0-9]{1,6}",
+            steps in 1..6_usize,
+        ) {
+            let id = format!("{name}@{A}");
+            let reported = format!("{name}:{tag}");
+            let mut written = reported.clone();
+            for _ in 0..steps {
+                let next = Alias::of(&written, Reported { image: &reported, image_id: &id }).unwrap();
+                prop_assert!(next.is_on_node && next.image != written);
+                let (one, other) = (ImageReference::parse(&written).unwrap(), ImageReference::parse(&next.image).unwrap());
+                prop_assert!(one.is_alias_of(&other), "{} {}", written, next.image);
+                written = next.image;
+            }
+        }
+
+        #[test]
+        fn reading_is_total(written in ".{0,80}", image in ".{0,80}", image_id in ".{0,80}") {
+            if let Some(alias) = Alias::of(&written, Reported { image: &image, image_id: &image_id }) {
+                prop_assert!(alias.image != written);
+            }
+        }
+    }
+}

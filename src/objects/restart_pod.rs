@@ -1,0 +1,212 @@
+//! A pod whose containers are to be restarted: what is kept of every pod, and besides it what a restart has to know. Few pods at a time
+//! are read so.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::lenient::{Lenient, Object, Present};
+use super::pod::{Container, Pod};
+use super::wire::PodWire;
+
+type Text = Lenient<Option<Box<str>>>;
+type Integer = Lenient<Option<i64>>;
+type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
+
+/// A pod with what a restart has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestartPod {
+    /// What is kept of every pod.
+    pub pod: Pod,
+    /// `metadata.generation`; absent before Kubernetes 1.33.
+    pub generation: Option<i64>,
+    /// `status.observedGeneration`: up to where the node has seen the spec. Absent on older and on virtual nodes.
+    pub observed_generation: Option<i64>,
+    /// Of each of `pod.containers`, in the same order.
+    pub details: Vec<Details>,
+    /// The names of `spec.initContainers`, native sidecars among them.
+    pub init_containers: Vec<Box<str>>,
+}
+
+/// What a restart has to know of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Whether `imagePullPolicy` is `Always`: each start asks the registry.
+    pub pulls_always: bool,
+    /// Whether there is a `startupProbe`.
+    pub has_startup_probe: bool,
+    /// `imageID` of the status: a repository with a digest, a bare digest, or empty.
+    pub image_id: Box<str>,
+    /// `ready` of the status.
+    pub ready: bool,
+}
+
+impl RestartPod {
+    /// A container, with its position in `spec.containers`.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<(usize, &Container, &Details)> {
+        let (index, container) = self.pod.containers.iter().enumerate().find(|(_, container)| &*container.name == name)?;
+        Some((index, container, self.details.get(index)?))
+    }
+}
+
+/// Such a pod of a list or watch.
+#[derive(Clone, Debug)]
+pub struct RestartPodWire {
+    pod: PodWire,
+    more: TopWire,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetaWire {
+    generation: Integer,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecWire {
+    containers: Objects<ContainerWire>,
+    init_containers: Objects<ContainerWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerWire {
+    name: Text,
+    image_pull_policy: Text,
+    startup_probe: Lenient<Present>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    observed_generation: Integer,
+    container_statuses: Objects<ContainerStatusWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerStatusWire {
+    name: Text,
+    #[serde(rename = "imageID")]
+    image_id: Text,
+    ready: Lenient<Option<bool>>,
+}
+
+impl<'de> Deserialize<'de> for RestartPodWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(deserializer)?;
+        let more = TopWire::deserialize(&object).map_err(serde::de::Error::custom)?;
+        let pod = PodWire::deserialize(object).map_err(serde::de::Error::custom)?;
+        Ok(Self { pod, more })
+    }
+}
+
+impl Resource for RestartPodWire {
+    type DynamicType = ();
+    type Scope = k8s_openapi::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        PodWire::kind(&())
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        PodWire::group(&())
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        PodWire::version(&())
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        PodWire::plural(&())
+    }
+    fn meta(&self) -> &ObjectMeta {
+        self.pod.meta()
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.pod.meta_mut()
+    }
+}
+
+impl RestartPodWire {
+    /// Reads the pod; `None` as for [`PodWire::read`].
+    #[must_use]
+    pub fn read(self) -> Option<RestartPod> {
+        let pod = self.pod.read()?;
+        let spec = self.more.spec.value.0;
+        let status = self.more.status.value.0;
+        let statuses: Vec<_> = status.container_statuses.value.into_iter().map(|status| status.value.0).collect();
+        Some(RestartPod {
+            pod,
+            generation: self.more.metadata.value.0.generation.value,
+            observed_generation: status.observed_generation.value,
+            details: spec.containers.value.into_iter().map(|container| container.value.0.read(&statuses)).collect(),
+            init_containers: spec.init_containers.value.into_iter().filter_map(|container| container.value.0.name.value).collect(),
+        })
+    }
+}
+
+impl ContainerWire {
+    fn read(self, statuses: &[ContainerStatusWire]) -> Details {
+        let status = statuses.iter().find(|status| status.name.value == self.name.value);
+        Details {
+            pulls_always: self.image_pull_policy.value.as_deref() == Some("Always"),
+            has_startup_probe: self.startup_probe.value.0,
+            image_id: status.and_then(|status| status.image_id.value.clone()).unwrap_or_default(),
+            ready: status.is_some_and(|status| status.ready.value == Some(true)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(pod: Value) -> Option<RestartPod> {
+        serde_json::from_value::<RestartPodWire>(pod).unwrap().read()
+    }
+
+    #[test]
+    fn details_are_joined_with_their_status_by_name() {
+        let pod = read(json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": 4},
+            "spec": {"restartPolicy": "Always", "initContainers": [{"name": "setup"}], "containers": [
+                {"name": "app", "image": "app:1", "imagePullPolicy": "Always", "startupProbe": {"httpGet": {"port": 1}}},
+                {"name": "log", "image": "log:1"},
+            ]},
+            "status": {"observedGeneration": 3, "containerStatuses": [
+                {"name": "log", "ready": true, "imageID": "r.example/log@sha256:1"}, {"name": "app", "ready": false},
+            ]},
+        }))
+        .unwrap();
+        assert_eq!((pod.generation, pod.observed_generation, &*pod.init_containers[0]), (Some(4), Some(3), "setup"));
+        let (index, container, details) = pod.find("log").unwrap();
+        assert_eq!((index, &*container.image, details.ready, &*details.image_id), (1, "log:1", true, "r.example/log@sha256:1"));
+        assert!(pod.details[0].pulls_always && pod.details[0].has_startup_probe && !pod.details[1].pulls_always);
+        assert_eq!(pod.find("setup"), None);
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null)] {
+            let pod = read(json!({
+                "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": strange},
+                "spec": {"containers": [{"name": "app", "imagePullPolicy": strange, "startupProbe": null}], "initContainers": strange},
+                "status": {"observedGeneration": strange, "containerStatuses": [strange, {"name": "app", "ready": strange}]},
+            }))
+            .unwrap();
+            assert!(pod.find("app").is_some_and(|(_, _, details)| !details.ready && !details.has_startup_probe), "{strange}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is written down in a request before anything is done to its pod, so that a new life knows what the one before may have done.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The annotation of a request that holds its [`Journal`].
+pub const JOURNAL: &str = "swaplet.io/restart-journal";
+
+/// By container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Journal(pub BTreeMap<Box<str>, Mark>);
+
+/// The container that is to be replaced: another one is the proof of a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Mark {
+    /// `containerID`; constant on some virtual nodes, or empty.
+    #[serde(rename = "containerID")]
+    pub container_id: Box<str>,
+    /// `restartCount`; always 0 on some virtual nodes.
+    pub restart_count: i64,
+    /// When it was started, by the node's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<jiff::Timestamp>,
+    /// The change of its image that is, or may be, made; `None` before its turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Intent>,
+}
+
+/// A change of an image that is to be made once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Intent {
+    /// The image before.
+    pub from: Box<str>,
+    /// Its alias.
+    pub to: Box<str>,
+    /// `metadata.generation` of the pod before, where the API server counts it: it tells a change that was not made from one that
+    /// was made and undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Why the image before is put back; `None` where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub back: Option<Box<str>>,
+}
+
+impl Journal {
+    /// From the value of the annotation. `None` where it is none that this version writes.
+    #[must_use]
+    pub fn read(value: &str) -> Option<Self> {
+        serde_json::from_str(value).ok()
+    }
+
+    /// As the value of the annotation.
+    #[must_use]
+    pub fn as_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}

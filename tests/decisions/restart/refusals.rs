@@ -1,0 +1,154 @@
+//! What is refused, with the reason, before anything is written to the pod.
+
+use serde_json::{Value, json};
+use swaplet::decide::headroom::{Headroom, Shortage};
+use swaplet::decide::node_class::NodeClass;
+use swaplet::decide::reason::Reason;
+use swaplet::objects::restart_request::StatePhase;
+
+use super::world::{DIGEST, World, pod, request};
+
+/// The pod is not touched, and the reason is told; answers the reason.
+#[track_caller]
+fn refused(mut world: World) -> String {
+    let before = world.pod.clone();
+    let (phase, message) = world.is_over("app");
+    assert_eq!((phase, world.swaps, world.reasons()), (StatePhase::Failed, 0, vec![Reason::RestartFailed]), "{message}");
+    assert_eq!(world.pod, before);
+    assert!(!world.request.state("app").killed);
+    message
+}
+
+fn under(policy: &str, change: impl Fn(&mut Value)) -> World {
+    let mut pod = pod(policy);
+    change(&mut pod);
+    World::new(&request(&["app"], &json!({})), &pod)
+}
+
+fn forced(policy: &str, change: impl Fn(&mut Value)) -> World {
+    let mut pod = pod(policy);
+    change(&mut pod);
+    World::new(&request(&["app"], &json!({"forceRecreate": true})), &pod)
+}
+
+type Change = fn(&mut Value);
+
+/// Changes of a pod that make a restart of `app` a risk under `Never`, and a word of the reason.
+fn risks() -> Vec<(Change, &'static str)> {
+    vec![
+        (|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"), "imagePullPolicy Always"),
+        (|pod| pod["status"]["containerStatuses"][0]["imageID"] = json!(format!("mirror.example/app@{DIGEST}")), "does not report"),
+        (|pod| pod["status"]["containerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 0}}), "no other container"),
+    ]
+}
+
+#[test]
+fn under_never_what_might_not_come_back_is_refused_unless_it_is_forced() {
+    for (change, word) in risks() {
+        let message = refused(under("Never", change));
+        assert!(message.contains(word) && message.contains("forceRecreate"), "{message}");
+        let mut forced = forced("Never", change);
+        forced.settle();
+        assert_eq!(forced.swaps, 1, "{word}");
+        for policy in ["Always", "OnFailure"] {
+            let mut world = under(policy, change);
+            world.settle();
+            assert_eq!(world.swaps, 1, "{policy} {word}");
+        }
+    }
+    for node in [NodeClass::VirtualUpdates, NodeClass::Unknown] {
+        let mut world = World::of("Never");
+        world.node = Some(node);
+        assert!(refused(world).contains("virtual"));
+    }
+}
+
+#[test]
+fn a_containers_own_policy_outranks_the_pods() {
+    let change = |pod: &mut Value| {
+        pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+        pod["spec"]["containers"][0]["restartPolicy"] = json!("Never");
+    };
+    assert!(refused(under("Always", change)).contains("imagePullPolicy Always"));
+}
+
+#[test]
+fn without_another_spelling_nothing_is_changed_also_not_by_force() {
+    let change = |pod: &mut Value| pod["status"]["containerStatuses"][0]["imageID"] = json!("");
+    assert!(refused(under("Always", change)).contains("r.example/app:1 has no other spelling"));
+    assert!(refused(forced("Always", change)).contains("no other spelling"));
+}
+
+#[test]
+fn nodes_that_cannot_are_not_asked_also_not_by_force() {
+    for (node, word) in [(NodeClass::VirtualInert, "ignores"), (NodeClass::VirtualRejects, "fails on")] {
+        let mut world = forced("Always", |_| {});
+        world.node = Some(node);
+        assert!(refused(world).contains(word));
+    }
+}
+
+#[test]
+fn containers_that_are_over_are_not_restarted() {
+    let ended =
+        |code: i64| move |pod: &mut Value| pod["status"]["containerStatuses"][0]["state"] = json!({"terminated": {"exitCode": code}});
+    assert!(refused(forced("Never", ended(1))).contains("does not start it again"));
+    assert!(refused(forced("OnFailure", ended(0))).contains("does not start it again"));
+    assert!(refused(forced("Never", |pod| pod["spec"]["containers"][0]["image"] = json!(crate::expect::EXIT))).contains("exit image"));
+    let trouble = |pod: &mut Value| pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+    assert!(refused(under("Always", trouble)).contains("ImagePullBackOff"));
+}
+
+#[test]
+fn terminate_outranks_restart() {
+    let change = |pod: &mut Value| {
+        pod["spec"]["containers"][0]["env"] = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
+        pod["status"]["containerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 0}});
+    };
+    assert!(refused(forced("OnFailure", change)).contains("main containers of the pod are done"));
+}
+
+#[test]
+fn a_restart_that_would_fail_the_job_is_refused_and_one_that_has_to_wait_waits() {
+    let mut world = World::of("OnFailure");
+    world.room = Headroom::NeverFits(Shortage { limit: 1, restarts: 0, under_way: 0, swaps: 1 });
+    assert!(refused(world).contains("backoffLimit 1"));
+    let mut world = World::of("OnFailure");
+    world.room = Headroom::JobUnknown { trouble: None };
+    assert!(refused(world).contains("Job"));
+
+    let mut world = World::of("OnFailure");
+    world.room = Headroom::Wait(Shortage { limit: 6, restarts: 5, under_way: 2, swaps: 1 });
+    let decision = world.settle();
+    assert_eq!((decision.reason, world.swaps, decision.again.is_some()), (Reason::RequestWaits, 0, true));
+    world.room = Headroom::Fits;
+    world.settle();
+    assert_eq!(world.swaps, 1);
+}
+
+/// What OpenKruise's webhook refuses when a request is created is refused when it is taken up, in its words.
+#[test]
+fn the_words_of_openkruises_webhook() {
+    let with = |request: Value, change: fn(&mut Value)| {
+        let mut pod = pod("Always");
+        change(&mut pod);
+        let mut world = World::new(&request, &pod);
+        world.settle();
+        assert_eq!(world.swaps, 0);
+        assert!(world.request.pod_uid.is_none() && world.request.is_completed());
+        world.request.message.to_string()
+    };
+    let plain = || request(&["app"], &json!({}));
+    assert_eq!(with(request(&[], &json!({})), |_| {}), "containers list can not be null");
+    assert_eq!(with(request(&["app", "app"], &json!({})), |_| {}), "can not recreate app multi times");
+    assert_eq!(with(request(&["nobody"], &json!({})), |_| {}), "container nobody not found in Pod");
+    assert_eq!(with(plain(), |pod| pod["status"]["phase"] = json!("Failed")), "not allowed to recreate containers in an inactive Pod");
+    assert_eq!(with(plain(), |pod| pod["spec"]["nodeName"] = json!("")), "not allowed to recreate containers in a pending Pod");
+    assert_eq!(with(plain(), |pod| pod["status"]["containerStatuses"] = json!([])), "not found app containerStatus in Pod Status");
+    let native = with(request(&["setup"], &json!({})), |pod| pod["spec"]["initContainers"] = json!([{"name": "setup"}]));
+    assert!(native.contains("init container"), "{native}");
+    let mut absent = World::of("Always");
+    absent.pod = None;
+    absent.settle();
+    assert_eq!(&*absent.request.message, "no found Pod named p");
+}

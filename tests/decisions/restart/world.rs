@@ -1,0 +1,231 @@
+//! A request, its pod and one life of the controller; what a node does with the pod is said by hand.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use swaplet::decide::decision::Report;
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::headroom::Headroom;
+use swaplet::decide::node_class::NodeClass;
+use swaplet::decide::reason::Reason;
+use swaplet::decide::restart::{Action, Around, Decision, Made, Memory, Sight, decide};
+use swaplet::objects::recreate_request::RequestPhase;
+use swaplet::objects::restart_pod::{RestartPod, RestartPodWire};
+use swaplet::objects::restart_request::{RestartRequest, RestartRequestWire, StatePhase};
+
+use crate::expect::EXIT;
+
+/// The digest that the node reports.
+pub const DIGEST: &str = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// When requests are created, and when lives begin.
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// The image of a container of these tests before it is restarted, and after.
+pub fn images(name: &str) -> (String, String) {
+    (format!("r.example/{name}:1"), format!("r.example/{name}:1@{DIGEST}"))
+}
+
+/// A running pod of the containers `app` and `log`, as the API server sends it.
+pub fn pod(policy: &str) -> Value {
+    let spec = |name: &str| json!({"name": name, "image": images(name).0, "imagePullPolicy": "IfNotPresent"});
+    json!({
+        "metadata": {"name": "p", "namespace": "ns", "uid": "pu", "resourceVersion": "1", "generation": 1},
+        "spec": {"restartPolicy": policy, "nodeName": "n", "terminationGracePeriodSeconds": 30, "containers": [spec("app"), spec("log")]},
+        "status": {"phase": "Running", "containerStatuses": [status("app"), status("log")]},
+    })
+}
+
+fn status(name: &str) -> Value {
+    json!({"name": name, "image": images(name).0, "imageID": format!("r.example/{name}@{DIGEST}"), "containerID": format!("containerd://{name}-0"),
+        "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2025-12-31T00:00:00Z"}}})
+}
+
+/// A request for containers of that pod.
+pub fn request(containers: &[&str], strategy: &Value) -> Value {
+    let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
+    json!({
+        "metadata": {"name": "r", "namespace": "ns", "uid": "ru", "resourceVersion": "1", "creationTimestamp": CREATED},
+        "spec": {"podName": "p", "containers": containers, "strategy": strategy},
+    })
+}
+
+/// A request, its pod, and one life of the controller.
+#[derive(Clone)]
+pub struct World {
+    pub request: RestartRequest,
+    pub pod: Option<RestartPod>,
+    pub memory: Memory,
+    pub node: Option<NodeClass>,
+    pub room: Headroom,
+    pub is_first: bool,
+    pub now: Duration,
+    /// What was told, in its order.
+    pub told: Vec<Report>,
+    /// So many images were changed.
+    pub swaps: usize,
+}
+
+pub fn read_pod(pod: &Value) -> RestartPod {
+    serde_json::from_value::<RestartPodWire>(pod.clone()).unwrap().read().unwrap()
+}
+
+pub fn read_request(request: &Value) -> RestartRequest {
+    serde_json::from_value::<RestartRequestWire>(request.clone()).unwrap().read().unwrap()
+}
+
+impl World {
+    pub fn new(request: &Value, pod: &Value) -> Self {
+        Self {
+            request: read_request(request),
+            pod: Some(read_pod(pod)),
+            memory: Memory::default(),
+            node: Some(NodeClass::Kubelet),
+            room: Headroom::Free,
+            is_first: true,
+            now: Duration::ZERO,
+            told: Vec::new(),
+            swaps: 0,
+        }
+    }
+
+    /// A request to restart `app`.
+    pub fn of(policy: &str) -> Self {
+        Self::new(&request(&["app"], &json!({})), &pod(policy))
+    }
+
+    pub fn decide(&mut self) -> Decision {
+        let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
+        let room = |_| self.room.clone();
+        let today = CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap();
+        let around = Around { exit_images: &exit_images, node: self.node, room: &room, is_first: self.is_first, now: self.now, today };
+        let sight = self.pod.as_ref().map_or(Sight::Absent, Sight::There);
+        if let Some(pod) = &self.pod {
+            self.memory.observe(&self.request, pod, self.now);
+        }
+        decide(&self.request, sight, &self.memory, &around)
+    }
+
+    /// Decides and writes until there is nothing to write; the last decision.
+    pub fn settle(&mut self) -> Decision {
+        for _ in 0..20 {
+            let decision = self.decide();
+            let Some(action) = &decision.action else { return decision };
+            self.write(action);
+            self.told.extend(decision.done);
+        }
+        panic!("it writes for ever: {:?}", self.decide());
+    }
+
+    /// Decides and writes until this action would be next.
+    pub fn settle_until(&mut self, is_it: impl Fn(&Action) -> bool) -> Action {
+        for _ in 0..20 {
+            let action = self.decide().action.expect("nothing is to be written");
+            if is_it(&action) {
+                return action;
+            }
+            self.write(&action);
+        }
+        panic!("it never comes");
+    }
+
+    /// What the API server does with a write, and what the life remembers of it.
+    pub fn write(&mut self, action: &Action) {
+        let before = self.request.clone();
+        apply(&mut self.request, self.pod.as_mut(), action, CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap());
+        self.swaps += usize::from(matches!(action, Action::Swap(..)));
+        self.memory.settle(&before, action, Made::Yes);
+    }
+
+    /// Another life goes on.
+    pub fn dies(&mut self) -> &mut Self {
+        self.memory = Memory::default();
+        self
+    }
+
+    pub fn later(&mut self, seconds: u64) -> &mut Self {
+        self.now += Duration::from_secs(seconds);
+        self
+    }
+
+    /// Changes the pod as a merge patch of `status.containerStatuses` by name.
+    pub fn node_says(&mut self, name: &str, change: impl FnOnce(&mut RestartPod, usize)) -> &mut Self {
+        let pod = self.pod.as_mut().unwrap();
+        let index = pod.pod.containers.iter().position(|container| &*container.name == name).unwrap();
+        change(pod, index);
+        self
+    }
+
+    /// The node shows another container, ready or not.
+    pub fn restarts(&mut self, name: &str, ready: bool) -> &mut Self {
+        let started_at = CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap();
+        self.node_says(name, |pod, index| {
+            let status = pod.pod.containers[index].status.as_mut().unwrap();
+            status.restart_count += 1;
+            status.container_id = format!("containerd://{name}-{}", status.restart_count).into();
+            status.state = swaplet::objects::pod::ContainerState::Running { started_at: Some(started_at) };
+            pod.details[index].ready = ready;
+        })
+    }
+
+    pub fn state(&self, name: &str) -> (StatePhase, String) {
+        let state = self.request.state(name);
+        (state.phase, state.message.to_string())
+    }
+
+    pub fn image(&self, name: &str) -> &str {
+        &self.pod.as_ref().unwrap().find(name).unwrap().1.image
+    }
+
+    /// The request is completed, and nothing is written any more, by this life or by the next; what became of a container.
+    #[track_caller]
+    pub fn is_over(&mut self, name: &str) -> (StatePhase, String) {
+        let last = self.settle();
+        assert_eq!((last.reason, last.action, last.again), (Reason::RequestOver, None, None), "{:?}", self.request);
+        assert_eq!(self.request.phase, RequestPhase::Completed);
+        assert!(self.request.completed_at.is_some() && !self.request.active);
+        assert!(
+            self.request.containers.iter().all(|wanted| self.request.state(&wanted.name).phase.is_final()),
+            "{:?}",
+            self.request.states
+        );
+        assert_eq!(self.dies().decide().action, None);
+        self.state(name)
+    }
+
+    pub fn reasons(&self) -> Vec<Reason> {
+        self.told.iter().map(|report| report.reason).collect()
+    }
+}
+
+/// What the API server stores.
+pub fn apply(request: &mut RestartRequest, pod: Option<&mut RestartPod>, action: &Action, today: Timestamp) {
+    match action {
+        Action::Accept(acceptance) => {
+            request.pod_uid = Some(acceptance.pod_uid.clone());
+            request.active = true;
+            request.journal = Some(acceptance.journal.clone());
+            request.containers.iter_mut().for_each(|wanted| wanted.has_context |= acceptance.fill_context);
+            request.strategy.grace_seconds = request.strategy.grace_seconds.or(acceptance.grace_seconds);
+        }
+        Action::WriteDown(journal) => request.journal = Some(journal.clone()),
+        Action::Report(status) => {
+            request.phase = status.phase;
+            request.message.clone_from(&status.message);
+            request.states.clone_from(&status.states);
+            request.completed_at = (status.phase == RequestPhase::Completed).then_some(today).or(request.completed_at);
+        }
+        Action::Release => request.active = false,
+        Action::Delete => request.deleting = true,
+        Action::Swap(swaps, generation) => {
+            let pod = pod.expect("no pod");
+            assert_eq!(*generation, pod.generation);
+            for swap in swaps {
+                let container = &mut pod.pod.containers[swap.index];
+                assert_eq!((&container.name, &container.image), (&swap.container, &swap.from));
+                container.image.clone_from(&swap.to);
+            }
+            pod.generation = pod.generation.map(|generation| generation + 1);
+        }
+    }
+}

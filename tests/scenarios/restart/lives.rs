@@ -1,0 +1,98 @@
+//! Lives that end after each single write, and lives that overlap.
+
+use serde_json::json;
+
+use super::world::{APP, Restarts, pinned};
+use crate::line::Patches;
+
+/// The writes of a restart of one container: accept, Recreating, write down, swap, Recreating of the container, Completed, release.
+const WRITES: usize = 7;
+
+/// What must have become of the request, whoever has died meanwhile.
+async fn ends_well(world: &Restarts, when: &str) {
+    let request = world.get("r");
+    let states = json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]);
+    assert_eq!((&request["status"]["phase"], &request["status"]["containerRecreateStates"]), (&json!("Completed"), &states), "{when}");
+    assert!(request["metadata"]["labels"]["crr.apps.kruise.io/active"].is_null(), "{when}");
+    assert_eq!((world.restarts("app"), world.restarts("log"), world.image_changes("p")), (1, 0, 1), "{when}");
+    assert_eq!(world.image("app"), pinned(APP), "{when}");
+    let told = world.told();
+    assert!(
+        told.iter().filter(|reason| *reason == "ContainerRestarted").count() <= 1 && !told.contains(&"RestartFailed".to_owned()),
+        "{told:?}"
+    );
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_each_write_before_its_answer_came() {
+    for policy in ["Always", "Never"] {
+        for passing in 0..WRITES {
+            let world = Restarts::with_pod(policy).await;
+            let life = world.start_controller();
+            life.line.patches(Patches::PassBeforeOneArrives(passing));
+            world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+            world.wait(8).await;
+            assert_eq!(life.line.patched_at().len(), passing + 1);
+            life.kill();
+            let _next = world.start_controller();
+            world.wait(20).await;
+            ends_well(&world, &format!("{policy}: {passing} writes were answered, one more was made")).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_before_each_write_was_made() {
+    for passing in 0..WRITES {
+        let world = Restarts::with_pod("OnFailure").await;
+        let life = world.start_controller();
+        life.line.patches(Patches::PassBeforeAllStay(passing));
+        world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+        world.wait(8).await;
+        life.kill();
+        let _next = world.start_controller();
+        world.wait(20).await;
+        ends_well(&world, &format!("{passing} writes were made")).await;
+    }
+}
+
+/// Each write of the first life arrives long after its death.
+#[tokio::test(start_paused = true)]
+async fn r4_a_write_that_arrives_late_changes_nothing() {
+    for passing in 0..WRITES {
+        let world = Restarts::with_pod("Always").await;
+        let life = world.start_controller();
+        life.line.patches(Patches::PassBeforeOneIsLate(passing, std::time::Duration::from_secs(60)));
+        world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+        world.wait(8).await;
+        life.kill();
+        let _next = world.start_controller();
+        world.wait(120).await;
+        ends_well(&world, &format!("the write after {passing} came late")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r27_two_controllers_restart_it_once() {
+    let world = Restarts::with_pod("Always").await;
+    let _one = world.start_controller();
+    let _two = world.start_controller();
+    world.wait(2).await;
+    world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+    world.wait(30).await;
+    ends_well(&world, "two controllers").await;
+}
+
+/// Nobody looks for requests, or for their pods, while the controller is away.
+#[tokio::test(start_paused = true)]
+async fn requests_that_came_while_no_controller_ran() {
+    let world = Restarts::with_pod("Always").await;
+    world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+    world.request("for-nobody", &json!({"podName": "nobody", "containers": [{"name": "app"}]})).await;
+    world.wait(3600).await;
+    let _life = world.start_controller();
+    world.wait(20).await;
+    assert_eq!(world.get("for-nobody")["status"]["message"], "no found Pod named nobody");
+    ends_well(&world, "an hour later").await;
+}

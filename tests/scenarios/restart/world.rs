@@ -1,0 +1,150 @@
+//! A world with a node, a pod of two containers on it, and requests to restart them.
+
+use std::sync::Arc;
+
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use swaplet::testbed::apiserver::{Recorded, Verb};
+use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+
+use crate::harness::{Life, World};
+
+/// The image of the container that is restarted.
+pub const APP: &str = "registry.example/app:1";
+/// Where requests are.
+const REQUESTS: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests";
+
+/// The world; `World` is what it has of all others.
+pub struct Restarts {
+    pub world: World,
+    pub node: VirtualNode,
+}
+
+impl std::ops::Deref for Restarts {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+/// A pod `p` of the containers `app` and `log`.
+pub fn pod(policy: &str) -> Value {
+    let container = |name: &str| json!({"name": name, "image": format!("registry.example/{name}:1"), "args": ["run=forever"]});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "p"},
+        "spec": {"nodeName": "virtual", "restartPolicy": policy, "terminationGracePeriodSeconds": 30,
+            "containers": [container("app"), container("log")]}})
+}
+
+impl Restarts {
+    /// A kubelet with the pod.
+    pub async fn with_pod(policy: &str) -> Self {
+        Self::on(Profile::kubelet(), &pod(policy)).await
+    }
+
+    /// A node with this pod, which runs.
+    pub async fn on(profile: Profile, pod: &Value) -> Self {
+        Self::with(NodeOptions::new("virtual", profile), pod).await
+    }
+
+    pub async fn with(options: NodeOptions, pod: &Value) -> Self {
+        let world = World::new();
+        let node = VirtualNode::new(world.server.client_as("node"), world.server.clock(), options);
+        tokio::spawn(node.clone().run());
+        world.wait(1).await;
+        world.create(pod).await;
+        world.wait(5).await;
+        Self { world, node }
+    }
+
+    pub fn start_controller(&self) -> Life {
+        self.world.start_restarting_controller()
+    }
+
+    pub async fn request(&self, name: &str, spec: &Value) {
+        let object =
+            json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": {"name": name}, "spec": spec});
+        self.world.request(Method::POST, REQUESTS, "application/json", &object).await;
+    }
+
+    pub fn find(&self, name: &str) -> Option<Arc<Value>> {
+        self.server.peek("containerrecreaterequests.apps.kruise.io", "default", name)
+    }
+
+    pub fn get(&self, name: &str) -> Arc<Value> {
+        self.find(name).unwrap_or_else(|| panic!("there is no request {name}"))
+    }
+
+    pub fn pod(&self) -> Arc<Value> {
+        self.world.get("p")
+    }
+
+    pub fn image(&self, container: &str) -> String {
+        self.image_of("p", container)
+    }
+
+    /// The reasons of our own Events about the pod, in the order in which they came.
+    pub fn told(&self) -> Vec<String> {
+        self.told_with_notes().into_iter().map(|(reason, _)| reason).collect()
+    }
+
+    /// The same, with their words.
+    pub fn told_with_notes(&self) -> Vec<(String, String)> {
+        let ours = ["ContainerRestarting", "ContainerRestarted", "RestartFailed", "WriteDenied", "SidecarSwapped", "SidecarEnded"];
+        self.notes("p").into_iter().filter(|(reason, _)| ours.contains(&reason.as_str())).collect()
+    }
+
+    fn status<'a>(pod: &'a Value, container: &str) -> &'a Value {
+        pod["status"]["containerStatuses"].as_array().unwrap().iter().find(|status| status["name"] == container).unwrap()
+    }
+
+    pub fn restarts(&self, container: &str) -> i64 {
+        Self::status(&self.pod(), container)["restartCount"].as_i64().unwrap()
+    }
+
+    /// When a container was started.
+    pub fn started(&self, container: &str, pod: &Value) -> Timestamp {
+        self.time(&Self::status(pod, container)["state"]["running"]["startedAt"])
+    }
+
+    #[allow(clippy::unused_self, reason = "reads as the others")]
+    pub fn time(&self, value: &Value) -> Timestamp {
+        value.as_str().unwrap_or_else(|| panic!("no time: {value}")).parse().unwrap()
+    }
+
+    /// Ten minutes in which nothing but watches is asked for; and what was asked for before may be.
+    pub async fn is_quiet(&self) {
+        let before = self.requests().len();
+        self.wait(600).await;
+        let requests = self.requests();
+        let since: Vec<_> = requests[before..].iter().filter(|request| request.verb != Verb::Watch && !is_discovery(request)).collect();
+        assert!(since.is_empty(), "not quiet: {since:#?}");
+        requests.iter().filter(|request| request.verb == Verb::Patch && request.resource == "pods").for_each(is_guarded);
+    }
+}
+
+fn is_discovery(request: &Recorded) -> bool {
+    request.resource.is_empty()
+}
+
+/// A patch of a pod changes images and nothing else, of this pod in this generation only.
+fn is_guarded(request: &Recorded) {
+    assert_eq!((&*request.content_type, &*request.subresource), ("application/json-patch+json", ""));
+    let operations = request.body.as_array().unwrap();
+    let paths: Vec<_> =
+        operations.iter().map(|operation| (operation["op"].as_str().unwrap(), operation["path"].as_str().unwrap())).collect();
+    assert_eq!(paths[..2], [("test", "/metadata/uid"), ("test", "/metadata/generation")]);
+    for swap in paths[2..].chunks(3) {
+        assert!(
+            matches!(swap, [("test", name), ("test", image), ("replace", replaced)] if name.ends_with("/name") && image == replaced),
+            "{swap:?}"
+        );
+    }
+}
+
+/// The image with the digest that the node reports for it.
+pub fn pinned(image: &str) -> String {
+    let digest = swaplet::testbed::virtual_node::images::digest_of(&image.parse().unwrap());
+    format!("{image}@{digest}")
+}
