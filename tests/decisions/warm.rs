@@ -250,14 +250,15 @@ fn w4_a_refused_image_is_tried_again_later_while_others_go_on_and_then_fails_wit
 
 #[test]
 fn a_refusal_of_another_image_is_not_about_this_one() {
-    let mut node = Node::new(&[A, B]);
+    // One refusal is enough to fail.
+    let mut node = Node::with(&[A, B], Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 0 });
     node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).swaps("u", A, B, "");
     node.sees(pod("u", B, Some(""), &refused("", "", A))).is_silent();
     let full = waiting("", "", "ErrImagePull", "failed to pull and unpack image \"r.example/a:1\": not found");
     node.sees(pod("u", B, Some(""), &full)).is_silent();
     let crash = waiting("c0", A, "CrashLoopBackOff", "back-off 10s restarting failed container=warmer");
     node.sees(pod("u", B, Some("c0"), &crash)).is_silent();
-    assert_eq!(node.ends(), [None, None]);
+    assert!(node.ends()[0].is_some() && node.ends()[1].is_none(), "{:?}", node.ends());
 }
 
 #[test]
