@@ -23,6 +23,8 @@ openkruise_up() {
 	build openkruise
 	# The manager has written into what it was installed with, and that does not merge with what is installed now.
 	[[ ! -d $OPENKRUISE ]] || openkruise_down
+	# Nor do the CRDs that swaplet ships, which other cases install.
+	kube delete --ignore-not-found --filename "$E2E/../deploy/crds" >/dev/null
 	mkdir -p "$OPENKRUISE/certs"
 	install_openkruise "$gate" "${namespaces[@]}"
 	for account in manager daemon; do openkruise_kubeconfig "$account"; done
