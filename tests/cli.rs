@@ -62,6 +62,10 @@ fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
         (&["exit-image", "push", "Bad Reference"], "white space"),
         (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
         (&["exit-image", "list", "-o", "yaml"], "wide"),
+        (&["warm"], "<IMAGE>"),
+        (&["warm", "r.example/app:v1"], "--park-image"),
+        (&["warm", "r.example/App:v1", "--park-image", "r.example/park:v1"], "upper-case"),
+        (&["warm", "r.example/app:v1", "--park-image", "r.example/park:v1", "--parallelism", "0"], "1..=1000"),
     ] {
         let ran = swaplet(args);
         assert_eq!(ran.status.code(), Some(2));
@@ -108,6 +112,23 @@ fn the_rows_that_nodes_are_recognised_by_can_be_printed_and_read_again() {
     assert_eq!(NodeTable::read(&text(&printed.stdout)), Ok(NodeTable::built_in()));
     let help = text(&swaplet(&["nodes", "--help"]).stdout);
     for word in ["Examples:", "swaplet.io/node-class=VirtualInert", "--print-rows", "VirtualRejects"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+}
+
+#[test]
+fn warming_teaches_with_examples_limits_and_exit_codes() {
+    let help = text(&swaplet(&["warm", "--help"]).stdout);
+    for word in [
+        "Examples:",
+        "swaplet park-image push",
+        "-l node-pool=batch",
+        "--pull-secret",
+        "deploy/warm.yaml",
+        "Virtual nodes keep no images",
+        "Exit codes: 0",
+        "[default: 600]",
+    ] {
         assert!(help.contains(word), "{word}: {help}");
     }
 }

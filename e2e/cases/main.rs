@@ -31,4 +31,6 @@ mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;
 mod virtual_troubles;
+mod warm;
+mod warm_images;
 mod world;

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::audit::written_in;
 use crate::virtual_kubelet::VirtualNode;
-use crate::world::{World, eventually, variable};
+use crate::world::{World, eventually, kubectl, variable};
 
 const WAYS: [&str; 3] = ["swap under OnFailure", "swap under Never", "finish"];
 
@@ -33,11 +33,6 @@ impl Rights {
     async fn take_back(self) {
         kubectl(&["delete", "clusterrolebinding,clusterrole", &self.0]).await;
     }
-}
-
-async fn kubectl(arguments: &[&str]) {
-    let output = Command::new("kubectl").args(arguments).output().await.expect("kubectl");
-    assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn command(world: &World, node: &str) -> Command {

@@ -196,6 +196,13 @@ async fn install_roles() -> String {
     prefix
 }
 
+/// As the administrator; what it prints.
+pub async fn kubectl(arguments: &[&str]) -> String {
+    let output = Command::new("kubectl").args(arguments).output().await.expect("kubectl");
+    assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 async fn create<K, E: Debug>(client: &Client, namespace: &str, object: serde_json::Value, read: impl Fn(serde_json::Value) -> Result<K, E>)
 where
     K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
@@ -207,7 +214,7 @@ where
     Api::<K>::namespaced(client.clone(), namespace).create(&PostParams::default(), &read(object).unwrap()).await.unwrap();
 }
 
-fn write_kubeconfig(folder: &Path, token: String) -> PathBuf {
+pub fn write_kubeconfig(folder: &Path, token: String) -> PathBuf {
     let mut kubeconfig = Kubeconfig::read().unwrap();
     for user in &mut kubeconfig.auth_infos {
         user.auth_info = Some(AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() });

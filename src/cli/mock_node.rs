@@ -12,8 +12,8 @@ use super::client::ClusterArgs;
 use super::print;
 use crate::controller::clock::time_of_day;
 use crate::image::ImagePattern;
+use crate::objects::go_duration::duration;
 use crate::testbed::Clock;
-use crate::testbed::virtual_node::behaviour::duration;
 use crate::testbed::virtual_node::{
     Gap, ImageOptions, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, Taint, VirtualNode,
 };

@@ -19,6 +19,7 @@ mod restart;
 mod rules;
 mod run;
 mod table;
+mod warm;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -51,6 +52,7 @@ enum Command {
     Rescue(Box<rescue::RescueArgs>),
     Nodes(nodes::NodesArgs),
     Probe(Box<probe::ProbeArgs>),
+    Warm(Box<warm::WarmArgs>),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
     Demo(demo::DemoArgs),
@@ -88,6 +90,7 @@ impl Cli {
                 Command::Rescue(args) => args.run().await,
                 Command::Nodes(args) => args.run().await,
                 Command::Probe(args) => args.run().await,
+                Command::Warm(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
                 Command::Demo(args) => args.run().await,

@@ -130,7 +130,8 @@ impl Writer {
         written.await.unwrap_or_else(|failed| failed)
     }
 
-    /// What a write has come to; one that takes longer than the deadline, or whose answer was lost, has failed.
+    /// What a write has come to. One that takes longer than the deadline, or whose answer was lost, has failed; where this process does
+    /// not lead, nothing is written.
     pub(super) async fn in_time<T>(&self, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
         if !self.leadership.holds() {
             return Err(Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None });
@@ -185,7 +186,7 @@ pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
     JsonPatch(operations)
 }
 
-fn test(path: &[&str], value: &str) -> PatchOperation {
+pub(super) fn test(path: &[&str], value: &str) -> PatchOperation {
     PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(path.iter().copied()), value: Value::from(value) })
 }
 

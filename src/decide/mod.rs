@@ -34,3 +34,4 @@ pub mod roles;
 pub mod rollout;
 pub mod swap;
 pub mod terminate;
+pub mod warm;

@@ -36,6 +36,8 @@ pub struct Row {
     pub budget: Option<Rate>,
     /// Whether it ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself.
     pub ends_eci_sidecars: bool,
+    /// Whether each pod runs on a machine of its own, so that an image that one pod has pulled is of no use to another.
+    pub machine_per_pod: bool,
     /// How sure the class is; empty where the row does not say.
     pub confidence: Box<str>,
     /// Where it is known from; empty where the row does not say.
@@ -87,6 +89,8 @@ struct RowText {
     updates_per_second: Option<f64>,
     #[serde(default)]
     ends_eci_sidecars: bool,
+    #[serde(default)]
+    machine_per_pod: bool,
     #[serde(default)]
     confidence: String,
     #[serde(default)]
@@ -175,6 +179,7 @@ impl RowText {
             class,
             budget,
             ends_eci_sidecars: self.ends_eci_sidecars,
+            machine_per_pod: self.machine_per_pod,
             confidence: self.confidence.into(),
             source: self.source.into(),
             entries,

@@ -7,6 +7,7 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
 use super::lenient::{Lenient, Object};
+use super::node::ConditionWire;
 
 type Text = Lenient<Option<Box<str>>>;
 
@@ -63,13 +64,6 @@ struct StatusWire {
     conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ConditionWire {
-    r#type: Text,
-    status: Text,
-}
-
 impl<'de> Deserialize<'de> for DaemonPodWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let top = TopWire::deserialize(deserializer)?;
@@ -109,9 +103,7 @@ impl DaemonPodWire {
     /// Reads the pod. `None` where it has no name.
     #[must_use]
     pub fn read(self) -> Option<DaemonPod> {
-        let is = |text: &Text, wanted: &str| text.value.as_deref() == Some(wanted);
-        let ready =
-            self.conditions.value.iter().map(|condition| &condition.value.0).any(|c| is(&c.r#type, "Ready") && is(&c.status, "True"));
+        let ready = self.conditions.value.iter().any(|condition| condition.value.0.is("Ready", "True"));
         Some(DaemonPod {
             name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
             node: self.node.value.unwrap_or_default(),

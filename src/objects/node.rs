@@ -30,6 +30,8 @@ pub struct Node {
     pub annotations: Marks,
     /// `spec.taints`
     pub taints: Vec<Taint>,
+    /// Whether its condition `Ready` is true.
+    pub ready: bool,
 }
 
 /// One of `spec.taints`; its effect does not matter.
@@ -48,6 +50,7 @@ pub struct NodeWire {
     labels: Texts,
     annotations: Texts,
     taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
+    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -55,6 +58,7 @@ pub struct NodeWire {
 struct TopWire {
     metadata: Lenient<Object<MetaWire>>,
     spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -80,6 +84,27 @@ struct TaintWire {
     value: Text,
 }
 
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusWire {
+    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ConditionWire {
+    pub r#type: Text,
+    pub status: Text,
+    pub message: Text,
+}
+
+impl ConditionWire {
+    /// Whether it is this condition with this status.
+    pub fn is(&self, kind: &str, status: &str) -> bool {
+        self.r#type.value.as_deref() == Some(kind) && self.status.value.as_deref() == Some(status)
+    }
+}
+
 impl<'de> Deserialize<'de> for NodeWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let top = TopWire::deserialize(deserializer)?;
@@ -91,7 +116,8 @@ impl<'de> Deserialize<'de> for NodeWire {
             resource_version: text(meta.resource_version),
             ..ObjectMeta::default()
         };
-        Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints: top.spec.value.0.taints })
+        let (taints, conditions) = (top.spec.value.0.taints, top.status.value.0.conditions);
+        Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints, conditions })
     }
 }
 
@@ -133,6 +159,7 @@ impl NodeWire {
             labels: marks(self.labels),
             annotations: marks(self.annotations),
             taints: self.taints.value.into_iter().map(taint).collect(),
+            ready: self.conditions.value.iter().any(|condition| condition.value.0.is("Ready", "True")),
         })
     }
 }
@@ -155,9 +182,10 @@ mod tests {
         let node = read(json!({
             "metadata": {"name": "n", "uid": "u", "labels": {"type": "virtual-kubelet"}, "annotations": {"a": "b"}, "managedFields": [{}]},
             "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "bare"}], "podCIDR": "10.0.0.0/24"},
-            "status": {"images": [{"names": ["x"]}]},
+            "status": {"images": [{"names": ["x"]}], "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]},
         }))
         .unwrap();
+        assert!(node.ready);
         assert_eq!((&*node.name, &*node.uid), ("n", "u"));
         assert_eq!(node.labels.get("type").map(|value| &**value), Some("virtual-kubelet"));
         assert_eq!(node.annotations.get("a").map(|value| &**value), Some("b"));
@@ -172,7 +200,10 @@ mod tests {
                 "metadata": {"name": "n", "labels": {"odd": strange, "good": "1"}, "annotations": strange},
                 "spec": {"taints": [strange, {"key": strange, "value": "v"}]},
             });
+            let mut node = node;
+            node["status"] = json!({"conditions": [strange, {"type": "Ready", "status": strange}]});
             let node = read(node).unwrap();
+            assert!(!node.ready, "{strange}");
             assert_eq!(node.labels.get("good").map(|value| &**value), Some("1"), "{strange}");
             assert!(node.annotations.is_empty() && node.taints[1].key.len() <= 1, "{strange}");
             assert!(read(json!({"metadata": {"name": "n"}, "spec": strange})).is_some(), "{strange}");

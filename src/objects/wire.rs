@@ -110,7 +110,7 @@ struct ContainerStatusWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct StateWire {
+pub(super) struct StateWire {
     waiting: Lenient<Option<Box<WaitingWire>>>,
     running: Lenient<Option<Box<RunningWire>>>,
     terminated: Lenient<Option<Box<TerminatedWire>>>,
@@ -305,7 +305,7 @@ impl ContainerStatusWire {
 impl StateWire {
     /// A provider may set two members at once (the polling wrapper of the virtual-kubelet library adds `terminated` without
     /// clearing `running`): the end outranks the rest, as in OpenKruise.
-    fn read(self) -> ContainerState {
+    pub(super) fn read(self) -> ContainerState {
         if let Some(terminated) = self.terminated.value {
             ContainerState::Terminated(terminated.read())
         } else if let Some(running) = self.running.value {

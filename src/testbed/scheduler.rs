@@ -1,6 +1,7 @@
-//! A small scheduler: binds pods to Ready nodes by node selector and taints, the emptiest node first.
+//! A small scheduler: binds pods to Ready nodes by node selector, the node names of a required affinity, and taints, the emptiest node
+//! first.
 //!
-//! Not done: resources, affinity, spreading, volumes, priorities, preemption. It also takes the `not-ready` taint off
+//! Not done: resources, other affinity, spreading, volumes, priorities, preemption. It also takes the `not-ready` taint off
 //! Ready nodes, which the node controller does in a cluster.
 
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use std::future::ready;
 use std::time::Duration;
 
 use futures::{StreamExt as _, pin_mut};
-use k8s_openapi::api::core::v1::{Binding, Node, ObjectReference, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Binding, Node, NodeSelectorRequirement, ObjectReference, Pod, PodSpec, Taint, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
@@ -162,7 +163,19 @@ fn fits(pod: &Pod, node: &Node) -> bool {
         .iter()
         .all(|taint| taint.effect == "PreferNoSchedule" || taint.key == NOT_READY || tolerations.iter().any(|one| tolerates(one, taint)));
     let cordoned = node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true));
-    selected && open && !cordoned && is_ready(node)
+    selected && is_named(spec, &node.name_any()) && open && !cordoned && is_ready(node)
+}
+
+/// Whether a required node affinity, where there is one, names the node.
+fn is_named(spec: &PodSpec, node: &str) -> bool {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let Some(required) = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref()) else {
+        return true;
+    };
+    let names = |field: &NodeSelectorRequirement| {
+        field.key == "metadata.name" && field.operator == "In" && field.values.iter().flatten().any(|name| name == node)
+    };
+    required.node_selector_terms.iter().any(|term| term.match_fields.iter().flatten().all(names))
 }
 
 fn taints(node: &Node) -> &[Taint] {
@@ -208,5 +221,11 @@ mod tests {
         let tolerant =
             json!({"nodeSelector": {"zone": "v"}, "tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}]});
         assert_eq!(choose(&pod(tolerant), &nodes, &load).as_deref(), Some("v"));
+        let by_name = |name: &str| {
+            let term = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
+            json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}})
+        };
+        assert_eq!(choose(&pod(by_name("a")), &nodes, &load).as_deref(), Some("a"));
+        assert_eq!(choose(&pod(by_name("c")), &nodes, &load), None);
     }
 }

@@ -27,5 +27,7 @@ mod restart_model;
 mod rollout;
 mod small_pods;
 mod verdicts;
+mod warm;
+mod warm_pods;
 mod writes;
 mod wrong_types;

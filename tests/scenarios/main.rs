@@ -26,4 +26,5 @@ mod restart;
 mod selection;
 mod shapes;
 mod verdicts;
+mod warm;
 mod watches;

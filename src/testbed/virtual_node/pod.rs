@@ -235,9 +235,15 @@ impl Container {
     pub fn behaviour(&self, images: &Images, pod: Policy, exit_runs: Duration) -> Result<Behaviour, BadWord> {
         match images.kind(&self.image) {
             ImageKind::Exit if !self.command_is_on_a_volume() => Ok(Behaviour::ending_after(exit_runs)),
+            ImageKind::Park if self.copies_itself() => Ok(Behaviour::ending_after(Duration::ZERO)),
             ImageKind::Park => Ok(Behaviour::parked()),
             _ => Behaviour::of(&self.command, &self.args, self.role(pod)),
         }
+    }
+
+    /// The mode of the park program in which it ends at once.
+    fn copies_itself(&self) -> bool {
+        self.command.iter().chain(&self.args).any(|word| word == "--copy-self")
     }
 
     fn role(&self, pod: Policy) -> Role {

@@ -1,0 +1,232 @@
+//! `swaplet warm` on a real kubelet, in a namespace under pod security `restricted`, with the rights of `deploy/warm.yaml` and no others.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::ListParams;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+use crate::pods::{pod, spec};
+use crate::warm_images::{Awkward, TRACE};
+use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
+
+/// A namespace, and the account of one who may warm there.
+struct Warmer {
+    world: World,
+    kubeconfig: PathBuf,
+    park: String,
+    folder: tempfile::TempDir,
+}
+
+impl Warmer {
+    async fn new(case: &str) -> Self {
+        let world = World::new(case).await;
+        let folder = tempfile::tempdir().unwrap();
+        // The manifest as it is shipped, but for the names.
+        let manifest = include_str!("../../deploy/warm.yaml").replace("swaplet-warm", &world.namespace);
+        let file = folder.path().join("warm.yaml");
+        std::fs::write(&file, manifest).unwrap();
+        let (namespace, nodes) = (&world.namespace, format!("{}-nodes", world.namespace));
+        let account = format!("--serviceaccount={namespace}:warmer");
+        kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+        kubectl(&["create", "serviceaccount", "warmer", "-n", namespace]).await;
+        kubectl(&["create", "rolebinding", "warmer", "-n", namespace, "--clusterrole", namespace, &account]).await;
+        kubectl(&["create", "clusterrolebinding", &nodes, "--clusterrole", &nodes, &account]).await;
+        let token = kubectl(&["create", "token", "warmer", "-n", namespace]).await;
+        let kubeconfig = write_kubeconfig(folder.path(), token.trim().to_owned());
+        let park = world.images.park.clone();
+        Self { world, kubeconfig, park, folder }
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_swaplet"))
+            .args(["warm", "--namespace", &self.world.namespace, "--park-image", &self.park, "--kubeconfig"])
+            .arg(&self.kubeconfig)
+            .args(["--node", &variable("SWAPLET_E2E_NODE"), "-o", "json"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap()
+    }
+
+    async fn pods_are_gone(&self) {
+        eventually("the warmer pods to be gone", || async { self.world.pods().await.is_empty().then_some(()) }).await;
+    }
+
+    async fn done(self) {
+        let Self { world, folder, .. } = self;
+        let names = [world.namespace.clone(), format!("{}-nodes", world.namespace)];
+        let both = ["--ignore-not-found", &names[0], &names[1]];
+        kubectl(&[&["delete", "clusterrole"][..], &both].concat()).await;
+        kubectl(&[&["delete", "clusterrolebinding"][..], &both].concat()).await;
+        drop(folder);
+        world.done().await;
+    }
+}
+
+/// What a run has printed.
+struct Ran {
+    code: i32,
+    results: BTreeMap<String, Value>,
+    told: String,
+}
+
+impl Ran {
+    async fn of(child: Child) -> Self {
+        let output = child.wait_with_output().await.unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
+        let rows = printed["results"].as_array().unwrap().iter();
+        let results = rows.map(|row| (row["image"].as_str().unwrap().to_owned(), row.clone())).collect();
+        Self { code: output.status.code().unwrap(), results, told }
+    }
+
+    fn is_warm(&self, image: &str) {
+        assert_eq!(self.results[image]["result"], "Succeeded", "{image}: {}", self.told);
+    }
+}
+
+/// Looks for the trace among all processes of the machine until it is dropped.
+struct Lookout {
+    seen: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Lookout {
+    fn start() -> Self {
+        let seen = Arc::new(AtomicBool::new(false));
+        let noted = seen.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                if processes().any(|command| command.contains(TRACE)) {
+                    noted.store(true, Ordering::SeqCst);
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+        });
+        Self { seen, task }
+    }
+
+    fn has_seen(&self) -> bool {
+        self.seen.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn processes() -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| Some(String::from_utf8_lossy(&std::fs::read(entry.path().join("cmdline")).ok()?).into_owned()))
+}
+
+/// The container of every state that a kubelet has reported for a pod: what it has printed.
+async fn logs(warmer: &Warmer) -> String {
+    let mut all = String::new();
+    for pod in warmer.world.pods().await {
+        let name = pod.metadata.name.unwrap_or_default();
+        all += &warmer.world.api::<Pod>().logs(&name, &kube::api::LogParams::default()).await.unwrap_or_default();
+    }
+    all
+}
+
+async fn pulls(warmer: &Warmer, image: &str) -> Vec<String> {
+    let events = warmer.world.api::<Event>().list(&ListParams::default().fields("reason=Pulled")).await.unwrap();
+    events.items.into_iter().filter_map(|event| event.message).filter(|message| message.contains(&format!("\"{image}\""))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dozen_awkward_images_become_warm_and_nothing_of_them_runs() {
+    let warmer = Warmer::new("warm").await;
+    let images = Awkward::push(&variable("SWAPLET_E2E_REGISTRY")).await;
+    let lookout = Lookout::start();
+    let mut arguments: Vec<&str> = images.all.iter().map(String::as_str).collect();
+    arguments.extend([images.missing.as_str(), "--backoff-limit", "1"]);
+    let child = warmer.start(&arguments);
+    let run = tokio::spawn(Ran::of(child));
+    let mut printed = String::new();
+    while !run.is_finished() {
+        printed += &logs(&warmer).await;
+        sleep(Duration::from_millis(300)).await;
+    }
+    let ran = run.await.unwrap();
+    println!("{}", ran.told);
+    assert!(!printed.contains(TRACE), "an entrypoint has printed: {printed}");
+    images.all.iter().for_each(|image| ran.is_warm(image));
+    let missing = &ran.results[&images.missing];
+    assert!(missing["result"] == "Failed" && missing["why"].as_str().unwrap().contains("not found"), "{missing}");
+    assert_eq!(ran.code, 1, "{}", ran.told);
+    // A kubelet sends no more than 25 Events about one pod, and then one in five minutes: enough for five images.
+    let is_told = |row: &&Value| row["pullSeconds"].is_number() && row["bytes"].is_number();
+    assert!(ran.results.values().filter(is_told).count() >= 4, "{}", ran.told);
+    warmer.pods_are_gone().await;
+    assert!(!lookout.has_seen(), "an entrypoint has run");
+    is_found_when_it_runs(&warmer, &images, &lookout).await;
+    warmer.done().await;
+}
+
+/// The other half of the proof: the entrypoint is seen where it does run; and its image is there already.
+async fn is_found_when_it_runs(warmer: &Warmer, images: &Awkward, lookout: &Lookout) {
+    let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+    let mut spec = spec("Never", vec![json!({"name": "main", "image": images.trace, "securityContext": security})]);
+    spec["securityContext"] = json!({"runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": {"type": "RuntimeDefault"}});
+    warmer.world.create_pod(pod("user", spec)).await;
+    eventually("the entrypoint to be seen", || async { lookout.has_seen().then_some(()) }).await;
+    let pulls = pulls(warmer, &images.trace).await;
+    assert!(pulls.iter().any(|message| message.contains("already present on machine")), "{pulls:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_runs_at_once_do_not_disturb_each_other() {
+    let warmer = Warmer::new("warm-two").await;
+    let (work, exit) = (warmer.world.images.work.as_str(), warmer.world.images.exit.as_str());
+    let (one, other) = (warmer.start(&[work, exit]), warmer.start(&[exit, work]));
+    for ran in [Ran::of(one).await, Ran::of(other).await] {
+        ran.is_warm(work);
+        ran.is_warm(exit);
+        assert_eq!(ran.code, 0, "{}", ran.told);
+    }
+    warmer.pods_are_gone().await;
+    warmer.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_run_leaves_no_pod_behind_and_claims_nothing() {
+    let warmer = Warmer::new("warm-stop").await;
+    let missing = warmer.world.images.missing.as_str();
+    let child = warmer.start(&[missing, "--backoff-limit", "9"]);
+    eventually("a warmer pod", || async { (!warmer.world.pods().await.is_empty()).then_some(()) }).await;
+    let id = child.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+    let start = Instant::now();
+    let ran = Ran::of(child).await;
+    assert!(start.elapsed() < Duration::from_secs(20), "{}", ran.told);
+    assert_eq!((ran.code, &ran.results[missing]["result"]), (130, &json!("NotKnown")), "{}", ran.told);
+    warmer.pods_are_gone().await;
+    warmer.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_park_image_that_is_not_there_is_named() {
+    let warmer = Warmer::new("warm-park").await;
+    let (work, missing) = (warmer.world.images.work.as_str(), warmer.world.images.missing.as_str());
+    let warmer = Warmer { park: missing.to_owned(), ..warmer };
+    let ran = Ran::of(warmer.start(&[work])).await;
+    let row = &ran.results[work];
+    assert!(row["result"] == "Failed" && row["why"].as_str().unwrap().contains("park image waits"), "{row}");
+    assert_eq!(ran.code, 1);
+    warmer.pods_are_gone().await;
+    warmer.done().await;
+}

@@ -1,0 +1,107 @@
+//! Images that are awkward to warm: without a shell, with odd users, volumes, signals and entrypoints.
+
+use oci_distribution::Reference;
+use oci_distribution::client::{Client, ClientConfig, ClientProtocol, Config, ImageLayer};
+use oci_distribution::manifest::IMAGE_LAYER_MEDIA_TYPE;
+use oci_distribution::secrets::RegistryAuth;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::images::push_work;
+
+/// What the entrypoint of [`Awkward::trace`] shows in the list of processes.
+pub const TRACE: &str = "31415926535";
+
+/// The images of a run: none of them was on the node before.
+pub struct Awkward {
+    pub all: Vec<String>,
+    /// Its entrypoint would leave a trace.
+    pub trace: String,
+    /// No registry has it.
+    pub missing: String,
+}
+
+impl Awkward {
+    /// Pushes all, under names that only this process uses.
+    pub async fn push(registry: &str) -> Self {
+        let name = |image: &str| format!("{registry}/e2e/warm-{image}:{}", std::process::id());
+        let plain = [
+            ("scratch", json!({})),
+            ("volume-user", json!({"Volumes": {"/var/lib/x": {}}, "User": "no-such-user:no-such-group"})),
+            // A volume where the image has a file: no container can be made of it.
+            ("no-container", json!({"Volumes": {"/data": {}}})),
+            ("root", json!({"User": "0:0", "Cmd": ["/no/such/program"]})),
+            ("no-entrypoint", json!({"Cmd": null, "Entrypoint": null})),
+            ("signal", json!({"StopSignal": "SIGUSR1", "User": "1000"})),
+            ("workdir", json!({"WorkingDir": "/no/such/folder", "Env": ["LD_PRELOAD=/x.so", "PATH=/nowhere"]})),
+            ("health", json!({"Healthcheck": {"Test": ["CMD", "/x"]}, "ExposedPorts": {"1/tcp": {}}, "Labels": {"a": "b"}})),
+            ("shell-form", json!({"Entrypoint": ["/bin/sh", "-c", "exit 1"], "Shell": ["/bin/false", "-c"]})),
+        ];
+        let mut all = Vec::new();
+        for (image, config) in plain {
+            push(registry, &name(image), config, 64).await;
+            all.push(name(image));
+        }
+        let large = name("large");
+        push(registry, &large, json!({}), 20_000_000).await;
+        let trace = name("trace");
+        push_traced(registry, &trace).await;
+        let digest_source = name("digest");
+        let digest = push(registry, &digest_source, json!({"User": "7"}), 64).await;
+        let digest = format!("{registry}/e2e/warm-digest@{digest}");
+        all.extend([large, trace.clone(), digest]);
+        Self { all, trace, missing: name("missing") }
+    }
+}
+
+/// An image with a shell whose entrypoint prints the trace and shows it in the list of processes.
+async fn push_traced(registry: &str, reference: &str) {
+    push_work(registry, reference).await;
+    let client = client(registry);
+    let image: Reference = reference.parse().unwrap();
+    let (manifest, _, config) = client.pull_manifest_and_config(&image, &RegistryAuth::Anonymous).await.unwrap();
+    let mut config: Value = serde_json::from_str(&config).unwrap();
+    config["config"]["Entrypoint"] = json!(["/bin/sh", "-c", format!("echo {TRACE}; sleep {TRACE}")]);
+    let mut layer = Vec::new();
+    client.pull_blob(&image, &manifest.layers[0], &mut layer).await.unwrap();
+    let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
+    client.push(&image, &layers, Config::oci_v1(config.to_string(), None), &RegistryAuth::Anonymous, None).await.unwrap();
+}
+
+/// One layer with one file of random bytes and no program at all; answers the digest.
+async fn push(registry: &str, reference: &str, config: Value, bytes: usize) -> String {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(0o644);
+    header.set_size(bytes.try_into().unwrap());
+    archive.append_data(&mut header, "data", &noise(reference, bytes)[..]).unwrap();
+    let layer = archive.into_inner().unwrap();
+    let diff_id = format!("sha256:{}", hex(&layer));
+    let config = json!({
+        "architecture": "amd64", "os": "linux", "config": config, "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+    });
+    let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
+    let client = client(registry);
+    let image: Reference = reference.parse().unwrap();
+    client.push(&image, &layers, Config::oci_v1(config.to_string(), None), &RegistryAuth::Anonymous, None).await.unwrap();
+    client.fetch_manifest_digest(&image, &RegistryAuth::Anonymous).await.unwrap()
+}
+
+fn client(registry: &str) -> Client {
+    Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() })
+}
+
+/// Other bytes for every name, so that no two images are one.
+fn noise(seed: &str, bytes: usize) -> Vec<u8> {
+    let mut noise = Sha256::digest(seed).to_vec();
+    while noise.len() < bytes {
+        let block = Sha256::digest(&noise[noise.len() - 32..]);
+        noise.extend(block);
+    }
+    noise.truncate(bytes);
+    noise
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,193 @@
+//! `swaplet warm`: images are on nodes before pods need them.
+
+mod results;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use self::results::{Progress, Results};
+use super::client::ClusterArgs;
+use super::print;
+use super::rules::NodeTableArgs;
+use super::run::stopped;
+use super::table::Output;
+use crate::controller::clock::time_of_day;
+use crate::controller::warm::{Job, warm};
+use crate::controller::writer_warm::Warmers;
+use crate::decide::warm::Limits;
+use crate::image::ImageReference;
+
+/// Something failed, or nothing could be warmed.
+const FAILED: u8 = 1;
+/// What a shell gives for a program that SIGINT has ended.
+const INTERRUPTED: u8 = 130;
+/// A pod of a run that was killed ends at last after a day.
+const LONGEST_LIFE: u64 = 86_400;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Once: push the park image, whose program the warmer pods run
+  swaplet park-image push registry.example/swaplet/park:v1
+  export SWAPLET_PARK_IMAGE=registry.example/swaplet/park:v1
+
+  # Two images to every node; five nodes pull at a time
+  swaplet warm registry.example/app:v7 registry.example/proxy:1.2
+
+  # Only to some nodes
+  swaplet warm registry.example/app:v7 -l node-pool=batch
+  swaplet warm registry.example/app:v7 --node worker-1 --node worker-2
+
+  # In a namespace of its own, with a pull secret of that namespace
+  kubectl apply -f deploy/warm.yaml
+  swaplet warm registry.example/private:v1 -n swaplet-warm --pull-secret registry-login
+
+  # One row for each image and node; everything, for programs
+  swaplet warm registry.example/app:v7 -o wide
+  swaplet warm registry.example/app:v7 -o json | jq '.results[] | select(.result == \"Failed\")'
+
+Each node gets one small pod (1m CPU, 4Mi), whose container runs swaplet's park program and nothing else: of the images that pass
+through it nothing ever runs, so images without a shell, or with any user and entrypoint, do as well. Their containers need the
+pod security level `restricted` only. An image counts as warm when the status of the pod proves it. Virtual nodes keep no images
+for later pods: they are skipped, with the reason.
+
+A try that fails is made again after 12 s, 24 s and so on while the other images go on, until --backoff-limit is reached.
+When the command ends, or is interrupted by Ctrl-C, the pods are deleted; those of a run that was killed stay for a day at most, or
+until `kubectl delete pods -l swaplet.io/warm`. The kubelet's garbage collection may remove an image
+that no pod uses when the disk of a node is nearly full.
+
+You need to list and watch nodes, and in the namespace to create, list, watch, patch and delete pods; to list and watch events
+there is for pull times and sizes only. deploy/warm.yaml has a role with these rights.
+
+Exit codes: 0 every image is on every node that can be warmed; 1 an image is missing on a node, no node can be warmed, or the
+cluster cannot be used; 2 wrong usage; 130 interrupted.";
+
+/// Pull images to nodes before pods need them
+///
+/// Works with your own rights, without a daemon on the nodes and without anything installed in the cluster.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct WarmArgs {
+    /// The images, in the order in which they are pulled
+    #[arg(value_name = "IMAGE", required = true, value_parser = ImageReference::parse)]
+    images: Vec<ImageReference>,
+    /// The park image, as `swaplet park-image push` has pushed it; nodes must be able to pull it
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse)]
+    park_image: ImageReference,
+    /// Only nodes with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    selector: String,
+    /// Only this node; may be given several times [default: all nodes]
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
+    /// The namespace of the warmer pods [default: that of the context]
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// How many nodes pull at a time
+    #[arg(long, value_name = "NODES", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    parallelism: u16,
+    /// How long one try of an image may take on a node
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    timeout: u32,
+    /// How many further tries an image gets on a node; the same for pods of a node that get lost
+    #[arg(long, value_name = "TRIES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
+    backoff_limit: u32,
+    /// A Secret of the namespace that the kubelet pulls with; may be given several times. It is named to the kubelet, and never read
+    #[arg(long = "pull-secret", value_name = "SECRET")]
+    pull_secrets: Vec<String>,
+    #[command(flatten)]
+    table: NodeTableArgs,
+    /// How to print the results: one row for each image, one for each image and node, or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl WarmArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let table = self.table.table()?;
+        let images = each_once(&self.images);
+        let limits = Limits {
+            parallelism: self.parallelism.into(),
+            timeout: Duration::from_secs(self.timeout.into()),
+            backoff_limit: self.backoff_limit,
+        };
+        let life_seconds = life_seconds(&limits, images.len());
+        let client = self.cluster.client().await?;
+        let namespace = self.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let warmers = Warmers {
+            namespace: namespace.into(),
+            run: run_id(time_of_day(), std::process::id()),
+            park_image: self.park_image.as_str().into(),
+            pull_secrets: self.pull_secrets.iter().map(|name| name.as_str().into()).collect(),
+            life_seconds,
+        };
+        let names: BTreeSet<String> = self.nodes.into_iter().collect();
+        let mut progress = Progress::new(images.len());
+        let job = Job { images, selector: self.selector, names, limits, warmers, table };
+        let stopped = stopped()?;
+        let interrupted = async {
+            stopped.await;
+            eprintln!("stopping: the warmer pods are being deleted ...");
+        };
+        let finished = warm(client, job, |news| progress.show(&news), interrupted).await?;
+        let results = Results::of(&finished.warming);
+        print(&results.show(self.output)?)?;
+        if finished.interrupted {
+            eprintln!("interrupted: the warmer pods are deleted; {} of {} images on nodes are not known", results.open(), results.len());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        results.complaint().map_or(Ok(ExitCode::SUCCESS), |complaint| {
+            eprintln!("error: {complaint}");
+            Ok(ExitCode::from(FAILED))
+        })
+    }
+}
+
+/// As they were written, but each only once.
+fn each_once(images: &[ImageReference]) -> Vec<Box<str>> {
+    let mut seen = BTreeSet::new();
+    images.iter().filter(|image| seen.insert(image.normalized())).map(|image| image.as_str().into()).collect()
+}
+
+/// As long as the pod may be needed: every image may take every try and the wait before it.
+fn life_seconds(limits: &Limits, images: usize) -> u64 {
+    const LONGEST_WAIT: u64 = 330;
+    let tries = u64::from(limits.backoff_limit) + 1;
+    let each = tries.saturating_mul(limits.timeout.as_secs() + LONGEST_WAIT);
+    each.saturating_mul(images.try_into().unwrap_or(u64::MAX)).min(LONGEST_LIFE)
+}
+
+/// Another one for every run: two at a time must not take each other's pods for theirs.
+fn run_id(now: Timestamp, process: u32) -> Box<str> {
+    let digest = Sha256::digest(format!("{now} {process}"));
+    digest.iter().take(4).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_is_written_twice_is_pulled_once() {
+        let images = ["busybox", "docker.io/library/busybox:latest", "busybox:1"].map(|image| ImageReference::parse(image).unwrap());
+        assert_eq!(each_once(&images), ["busybox".into(), "busybox:1".into()]);
+    }
+
+    #[test]
+    fn pods_of_a_killed_run_end_within_a_day() {
+        let limits = Limits { parallelism: 1, timeout: Duration::from_secs(60), backoff_limit: 1 };
+        assert_eq!((life_seconds(&limits, 2), life_seconds(&limits, usize::MAX)), (2 * 2 * 390, LONGEST_LIFE));
+    }
+
+    #[test]
+    fn two_runs_have_two_ids() {
+        assert_ne!(run_id(Timestamp::UNIX_EPOCH, 1), run_id(Timestamp::UNIX_EPOCH, 2));
+        assert!(run_id(Timestamp::UNIX_EPOCH, 1).len() == 8);
+    }
+}

@@ -1,0 +1,195 @@
+//! What `swaplet warm` prints: a line for each image on a node while it goes on, and a table at the end.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::cli::table::{Output, dash, printable, render};
+use crate::controller::warm::News;
+use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::{End, Ended, Warming};
+
+/// The lines on standard error.
+pub struct Progress {
+    images: usize,
+    done: usize,
+    all: usize,
+}
+
+impl Progress {
+    pub const fn new(images: usize) -> Self {
+        Self { images, done: 0, all: 0 }
+    }
+
+    pub fn show(&mut self, news: &News) {
+        for line in self.lines(news) {
+            eprintln!("{}", printable(&line));
+        }
+    }
+
+    fn lines(&mut self, news: &News) -> Vec<String> {
+        match news {
+            News::Nodes { warmable, skipped } => {
+                self.all = warmable * self.images;
+                let first = format!("warming {} image(s) on {warmable} node(s); {} node(s) skipped", self.images, skipped.len());
+                let skipped = skipped.iter().map(|(node, why)| format!("{node}: skipped: {why}"));
+                std::iter::once(first).chain(skipped).collect()
+            }
+            News::Ended(ended) => {
+                self.done += 1;
+                vec![format!("[{}/{}] {}", self.done, self.all, sentence(ended))]
+            }
+            News::Trouble(trouble) => vec![format!("warning: {trouble}; trying again")],
+        }
+    }
+}
+
+fn sentence(Ended { node, image, end, pulled }: &Ended) -> String {
+    match end {
+        End::Succeeded => format!("{node}: {image} {}", how(pulled.as_ref())),
+        End::Failed(why) => format!("{node}: {image} FAILED: {why}"),
+    }
+}
+
+fn how(pulled: Option<&Pulled>) -> String {
+    match pulled {
+        Some(Pulled { took: Some(took), bytes, .. }) => {
+            let size = bytes.map(|bytes| format!(", {}", size(bytes))).unwrap_or_default();
+            format!("pulled in {}{size}", seconds(*took))
+        }
+        Some(Pulled { took: None, .. }) => "was there".to_owned(),
+        None => "is there".to_owned(),
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// In the units of registries.
+fn size(bytes: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit) {
+        // One digit is as much as anybody reads.
+        Some((unit, name)) => format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// One image on one node.
+struct Row {
+    image: Box<str>,
+    node: Box<str>,
+    result: &'static str,
+    why: String,
+    pulled: Option<Pulled>,
+}
+
+/// What is known at the end.
+pub struct Results {
+    images: Vec<Box<str>>,
+    rows: Vec<Row>,
+}
+
+impl Results {
+    pub fn of(warming: &Warming) -> Self {
+        let mut rows = Vec::new();
+        for (node, images) in warming.progress() {
+            rows.extend(images.iter().map(|progress| {
+                let (result, why) = match &progress.end {
+                    Some(End::Succeeded) => ("Succeeded", String::new()),
+                    Some(End::Failed(why)) => ("Failed", why.to_string()),
+                    None => ("NotKnown", "interrupted".to_owned()),
+                };
+                Row { image: progress.image.clone(), node: node.into(), result, why, pulled: progress.pulled.clone() }
+            }));
+        }
+        for (node, why) in warming.skipped() {
+            let skipped = |image: &str| Row { image: image.into(), node: node.clone(), result: "Skipped", why: why.clone(), pulled: None };
+            rows.extend(warming.images().iter().map(|image| skipped(image)));
+        }
+        Self { images: warming.images().to_vec(), rows }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn open(&self) -> usize {
+        self.count("NotKnown")
+    }
+
+    fn count(&self, result: &str) -> usize {
+        self.rows.iter().filter(|row| row.result == result).count()
+    }
+
+    /// Why this is no success; `None` where it is one.
+    pub fn complaint(&self) -> Option<String> {
+        let failed = self.count("Failed");
+        if failed > 0 {
+            return Some(format!("{failed} of {} images on nodes are not warm", self.len() - self.count("Skipped")));
+        }
+        (self.count("Succeeded") == 0).then(|| "nothing is warm: every node was skipped".to_owned())
+    }
+
+    pub fn show(&self, output: Output) -> anyhow::Result<String> {
+        let lines = if output == Output::Wide { self.by_node() } else { self.by_image() };
+        render(output, &lines, &json!({"results": self.rows.iter().map(Row::value).collect::<Vec<_>>()}))
+    }
+
+    fn by_image(&self) -> Vec<Vec<String>> {
+        let mut lines = vec![header(&["IMAGE", "NODES", "WARM", "FAILED", "SKIPPED", "SLOWEST", "SIZE", "FIRST FAILURE"])];
+        for image in &self.images {
+            let rows = || self.rows.iter().filter(|row| row.image == *image);
+            let count = |result: &str| rows().filter(|row| row.result == result).count().to_string();
+            let pulls = || rows().filter_map(|row| row.pulled.as_ref());
+            let slowest = pulls().filter_map(|pulled| pulled.took).max().map(seconds);
+            let bytes = pulls().filter_map(|pulled| pulled.bytes).max().map(size);
+            let failure = rows().find(|row| row.result == "Failed").map(|row| format!("{}: {}", row.node, row.why));
+            lines.push(vec![
+                image.to_string(),
+                rows().count().to_string(),
+                count("Succeeded"),
+                count("Failed"),
+                count("Skipped"),
+                dash(slowest.unwrap_or_default()),
+                dash(bytes.unwrap_or_default()),
+                dash(failure.unwrap_or_default()),
+            ]);
+        }
+        lines
+    }
+
+    fn by_node(&self) -> Vec<Vec<String>> {
+        let mut lines = vec![header(&["NODE", "IMAGE", "RESULT", "PULLED", "SIZE", "WHY"])];
+        lines.extend(self.rows.iter().map(Row::cells));
+        lines
+    }
+}
+
+fn header(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|cell| (*cell).to_owned()).collect()
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let pulled = match (&self.pulled, self.result) {
+            (Some(Pulled { took: Some(took), .. }), _) => seconds(*took),
+            (Some(_), _) => "was there".to_owned(),
+            (None, _) => String::new(),
+        };
+        let bytes = self.pulled.as_ref().and_then(|pulled| pulled.bytes).map(size);
+        let texts = [self.node.to_string(), self.image.to_string(), self.result.to_owned(), pulled, bytes.unwrap_or_default()];
+        texts.into_iter().chain([self.why.clone()]).map(dash).collect()
+    }
+
+    fn value(&self) -> Value {
+        let pulled = self.pulled.as_ref();
+        json!({
+            "node": self.node, "image": self.image, "result": self.result, "why": (!self.why.is_empty()).then_some(&self.why),
+            "pullSeconds": pulled.and_then(|pulled| pulled.took).map(|took| took.as_secs_f64()),
+            "bytes": pulled.and_then(|pulled| pulled.bytes),
+            "wasThere": pulled.map(|pulled| pulled.took.is_none()),
+        })
+    }
+}

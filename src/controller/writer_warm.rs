@@ -1,0 +1,172 @@
+//! The writes of warming: a pod is made, the image of its container is swapped, and it is deleted.
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, ReplaceOperation};
+use kube::Resource as _;
+use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
+use kube::core::Request;
+use serde_json::{Value, json};
+
+use super::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
+use crate::decide::warm::{Action, Answer};
+use crate::image::Kind;
+use crate::objects::warmer_pod::{BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, NODE, RUN, WarmerPodWire};
+
+/// Where the park program is copied to. A name that no image has: what an image has there would be hidden.
+const MOUNT: &str = "/.swaplet-warm";
+/// The user of both containers: nobody's, and never root, whatever an image says.
+const USER: u32 = 65_532;
+
+/// What all warmer pods of a run have in common.
+#[derive(Clone, Debug)]
+pub struct Warmers {
+    /// Their namespace.
+    pub namespace: Box<str>,
+    /// The value of their label [`RUN`], and part of their names: lower-case letters and digits.
+    pub run: Box<str>,
+    /// The image whose program the containers run.
+    pub park_image: Box<str>,
+    /// Secrets of the namespace that the kubelet pulls with. They are named, and never read.
+    pub pull_secrets: Vec<Box<str>>,
+    /// After so many seconds the kubelet ends a pod, also where nobody is left to delete it.
+    pub life_seconds: u64,
+}
+
+impl Writer {
+    /// Does what was decided for a node, within the deadline.
+    pub async fn warm(&self, warmers: &Warmers, node: &str, action: &Action) -> Answer {
+        let written = self.in_time(async {
+            match action {
+                Action::Create { image, number } => self.create_warmer(warmers, node, image, *number).await,
+                Action::Swap { name, .. } => self.swap_warmer(warmers, name, action).await,
+                Action::Delete { name, uid } => self.delete_warmer(warmers, name, uid).await,
+            }
+        });
+        written.await.unwrap_or_else(|outcome| match outcome {
+            Outcome::Applied(_) => Answer::Done,
+            Outcome::Conflict => Answer::Conflict,
+            Outcome::Gone => Answer::Gone,
+            Outcome::Denied(why) => Answer::Denied(why),
+            Outcome::Failed { retry_after, error } => {
+                tracing::debug!(node, error, "a write has failed");
+                Answer::Failed { retry_after }
+            }
+        })
+    }
+
+    async fn create_warmer(&self, warmers: &Warmers, node: &str, image: &str, number: u32) -> kube::Result<Result<Answer, Outcome>> {
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let body = serde_json::to_vec(&pod(warmers, node, image, number)).map_err(kube::Error::SerdeError)?;
+        self.ask(warmers.pods().create(&params, body)).await
+    }
+
+    async fn swap_warmer(&self, warmers: &Warmers, name: &str, swap: &Action) -> kube::Result<Result<Answer, Outcome>> {
+        let patch = Patch::Json::<()>(swap_patch(swap));
+        self.ask(warmers.pods().patch(name, &params(), &patch)).await
+    }
+
+    async fn delete_warmer(&self, warmers: &Warmers, name: &str, uid: &str) -> kube::Result<Result<Answer, Outcome>> {
+        let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
+        let params = DeleteParams { preconditions, ..DeleteParams::default() };
+        let request = warmers.pods().delete(name, &params).map_err(kube::Error::BuildRequest)?;
+        // The pod in the answer may be gone for good by now, which only the watch tells.
+        Ok(match self.send(request).await? {
+            Ok(_) => Ok(Answer::Done),
+            // Another pod has the name: the one that was to be deleted is gone.
+            Err(Outcome::Conflict) => Ok(Answer::Gone),
+            Err(refused) => Err(refused),
+        })
+    }
+
+    async fn ask(&self, request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) -> kube::Result<Result<Answer, Outcome>> {
+        let body = match self.send(request.map_err(kube::Error::BuildRequest)?).await? {
+            Ok(body) => body,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        let pod: WarmerPodWire = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+        Ok(Ok(pod.read().map_or(Answer::Done, |pod| Answer::Pod(Box::new(pod)))))
+    }
+}
+
+impl Warmers {
+    /// The label selector of the pods of this run.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        format!("{RUN}={}", self.run)
+    }
+
+    fn pods(&self) -> Request {
+        Request::new(WarmerPodWire::url_path(&(), Some(&self.namespace)))
+    }
+}
+
+/// Image and annotations in one patch, for the pod, the container and the image that the decision was about.
+#[must_use]
+pub fn swap_patch(swap: &Action) -> JsonPatch {
+    let Action::Swap { uid, index, from, to, before, .. } = swap else { return JsonPatch::default() };
+    let index = index.to_string();
+    let image = ["spec", "containers", &index, "image"];
+    let annotation = |name: &str| PointerBuf::from_tokens(["metadata", "annotations", name]);
+    let (container, value) = (["spec", "containers", &index, "name"], |text: &str| Value::from(text));
+    JsonPatch(vec![
+        test(&["metadata", "uid"], uid),
+        test(&container, CONTAINER),
+        test(&image, from),
+        PatchOperation::Replace(ReplaceOperation { path: PointerBuf::from_tokens(image), value: value(to) }),
+        PatchOperation::Add(AddOperation { path: annotation(IMAGE), value: value(to) }),
+        PatchOperation::Add(AddOperation { path: annotation(BEFORE), value: value(before) }),
+    ])
+}
+
+/// A warmer pod. What an image says of its user, its entrypoint, its volumes and its environment does not matter: the container runs a
+/// static program from a volume, as a user of ours, without any right.
+#[must_use]
+pub fn pod(warmers: &Warmers, node: &str, image: &str, number: u32) -> Value {
+    let program = format!("{MOUNT}/park");
+    let secrets: Vec<_> = warmers.pull_secrets.iter().map(|name| json!({"name": name})).collect();
+    let by_name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    let mount = |read_only: bool| json!([{"name": "park", "mountPath": MOUNT, "readOnly": read_only}]);
+    let container = |name: &str, image: &str, command: &[&str], read_only: bool| {
+        json!({
+            "name": name, "image": image, "imagePullPolicy": "IfNotPresent", "command": command, "workingDir": "/",
+            "volumeMounts": mount(read_only),
+            // The limit is for the runtime that starts the container, which needs more than the program.
+            "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}, "limits": {"memory": "64Mi"}},
+            "securityContext": {
+                "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+            },
+        })
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name(warmers, node, number), "namespace": warmers.namespace,
+            // A mesh would put a container of its own beside it.
+            "labels": {RUN: warmers.run, "app.kubernetes.io/name": "swaplet-warmer", "sidecar.istio.io/inject": "false"},
+            "annotations": {NODE: node, IMAGE: image, "cluster-autoscaler.kubernetes.io/safe-to-evict": "true"},
+        },
+        "spec": {
+            "restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "activeDeadlineSeconds": warmers.life_seconds,
+            "automountServiceAccountToken": false, "enableServiceLinks": false,
+            "imagePullSecrets": secrets,
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchFields": [by_name]}],
+            }}},
+            "tolerations": [{"operator": "Exists"}],
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "volumes": [{"name": "park", "emptyDir": {"sizeLimit": "1Mi"}}],
+            "initContainers": [container(INIT_CONTAINER, &warmers.park_image, &[Kind::Park.program_path(), "--copy-self", &program], false)],
+            "containers": [container(CONTAINER, image, &[&program], true)],
+        },
+    })
+}
+
+/// Another one for every node and every number, however long the name of the node is.
+fn name(warmers: &Warmers, node: &str, number: u32) -> String {
+    use sha2::{Digest as _, Sha256};
+    let digest = Sha256::digest(node);
+    let short = digest.iter().take(5).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    format!("swaplet-warm-{}-{short}-{number}", warmers.run)
+}

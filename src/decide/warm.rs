@@ -1,0 +1,239 @@
+//! Warming: images are pulled to nodes before pods need them, without a daemon.
+//!
+//! A node gets one *warmer pod*, whose container runs the park program from a volume, so that nothing of an image ever runs. Its image is
+//! swapped from one to the next ([`node`]); that an image is there is believed only from the pod's status ([`evidence`]). [`nodes`] says
+//! where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a pull.
+//!
+//! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as an argument, as everywhere here.
+
+pub mod evidence;
+mod image;
+mod node;
+pub mod nodes;
+pub mod pulled;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use self::node::{NodeProgress, Slots};
+use self::pulled::Pulled;
+use crate::objects::warmer_pod::WarmerPod;
+
+pub use self::image::ImageProgress;
+
+/// What bounds the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many nodes may pull at a time.
+    pub parallelism: usize,
+    /// How long one try of an image may take, and how long a node is waited for that is not Ready.
+    pub timeout: Duration,
+    /// How many tries of an image may fail before it has failed; the same for pods of a node that get lost.
+    pub backoff_limit: u32,
+}
+
+/// What became of an image on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The pod's status has proved that it is there.
+    Succeeded,
+    /// It is not, or nobody knows; why.
+    Failed(Box<str>),
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make a warmer pod whose container has this image.
+    Create {
+        /// The image.
+        image: Box<str>,
+        /// How many pods the node has had before, so that no two have one name.
+        number: u32,
+    },
+    /// Give the container another image.
+    Swap {
+        /// The pod.
+        name: Box<str>,
+        /// Its uid.
+        uid: Box<str>,
+        /// The index of the container.
+        index: usize,
+        /// The image that it has.
+        from: Box<str>,
+        /// The image that it gets.
+        to: Box<str>,
+        /// The id of the container that is there now, or nothing: the next one will have another.
+        before: Box<str>,
+    },
+    /// Delete the pod.
+    Delete {
+        /// The pod.
+        name: Box<str>,
+        /// Its uid.
+        uid: Box<str>,
+    },
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The pod as it is stored now.
+    Pod(Box<WarmerPod>),
+    /// It was done, and the watch will show it.
+    Done,
+    /// The pod is not what it was when this was decided.
+    Conflict,
+    /// The pod, or for a new one the namespace, is not there.
+    Gone,
+    /// The API server forbids it; its words.
+    Denied(String),
+    /// It failed, or nobody knows.
+    Failed {
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// What became of one image on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The node.
+    pub node: Box<str>,
+    /// The image.
+    pub image: Box<str>,
+    /// What became of it.
+    pub end: End,
+    /// What the kubelet has said of the pull.
+    pub pulled: Option<Pulled>,
+}
+
+/// The same images on all of these nodes.
+#[derive(Debug)]
+pub struct Warming {
+    images: Vec<Box<str>>,
+    limits: Limits,
+    nodes: BTreeMap<Box<str>, NodeProgress>,
+    skipped: BTreeMap<Box<str>, String>,
+}
+
+impl Warming {
+    /// These images in this order, on no node yet.
+    #[must_use]
+    pub const fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
+        Self { images, limits, nodes: BTreeMap::new(), skipped: BTreeMap::new() }
+    }
+
+    /// The images, in their order.
+    #[must_use]
+    pub fn images(&self) -> &[Box<str>] {
+        &self.images
+    }
+
+    /// Adds a node on which images can be warmed.
+    pub fn add(&mut self, node: &str, ready: bool, now: Duration) {
+        self.nodes.insert(node.into(), NodeProgress::new(&self.images, ready, now));
+    }
+
+    /// Adds a node on which none can, and why.
+    pub fn skip(&mut self, node: &str, why: String) {
+        self.skipped.insert(node.into(), why);
+    }
+
+    /// The nodes that are left out, and why.
+    #[must_use]
+    pub const fn skipped(&self) -> &BTreeMap<Box<str>, String> {
+        &self.skipped
+    }
+
+    /// What is known of each node that can be warmed, in the order of names.
+    pub fn progress(&self) -> impl Iterator<Item = (&str, &[ImageProgress])> {
+        self.nodes.iter().map(|(name, node)| (&**name, &*node.images))
+    }
+
+    /// A node was seen.
+    pub fn see_node(&mut self, node: &str, ready: bool, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.see_ready(ready, now);
+        }
+    }
+
+    /// A node is gone.
+    pub fn node_is_gone(&mut self, node: &str) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.node_is_gone();
+        }
+    }
+
+    /// A warmer pod was seen.
+    pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(&pod.node) {
+            node.see_pod(pod, now);
+        }
+    }
+
+    /// The pod with this uid is gone.
+    pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+        for node in self.nodes.values_mut() {
+            node.pod_is_gone(uid, &self.limits, now);
+        }
+    }
+
+    /// The uids of the pods that are known.
+    #[must_use]
+    pub fn pods(&self) -> Vec<Box<str>> {
+        self.nodes.values().filter_map(NodeProgress::pod_uid).collect()
+    }
+
+    /// A kubelet has said something of a pull of the pod with this uid.
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) {
+        self.nodes.values_mut().for_each(|node| node.hear(uid, pulled));
+    }
+
+    /// What is to be written now: at most one thing per node, and none where a write is under way.
+    pub fn step(&mut self, now: Duration) -> Vec<(Box<str>, Action)> {
+        let mut active = self.nodes.values().filter(|node| node.is_active()).count();
+        let wanted = active >= self.limits.parallelism && self.nodes.values().any(|node| node.wants_slot(now));
+        let mut actions = Vec::new();
+        for (name, node) in &mut self.nodes {
+            let slots = Slots { free: active < self.limits.parallelism, wanted };
+            let action = node.step(&self.limits, slots, now);
+            active += usize::from(matches!(action, Some(Action::Create { .. })));
+            actions.extend(action.map(|action| (name.clone(), action)));
+        }
+        actions
+    }
+
+    /// What became of a write for this node.
+    pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.written(action, answer, &self.limits, now);
+        }
+    }
+
+    /// What has become final since this was asked the last time.
+    pub fn news(&mut self) -> Vec<Ended> {
+        let mut news = Vec::new();
+        for (name, node) in &mut self.nodes {
+            for index in std::mem::take(&mut node.news) {
+                let ImageProgress { image, end, pulled, .. } = &node.images[index];
+                let ended = end.clone().map(|end| Ended { node: name.clone(), image: image.clone(), end, pulled: pulled.clone() });
+                news.extend(ended);
+            }
+        }
+        news
+    }
+
+    /// Whether there is an image on a node of whose pull the kubelet has said nothing.
+    #[must_use]
+    pub fn is_told_nothing_of_a_pull(&self) -> bool {
+        let is_untold = |image: &ImageProgress| image.end == Some(End::Succeeded) && image.pulled.is_none();
+        self.nodes.values().flat_map(|node| &node.images).any(is_untold)
+    }
+
+    /// Whether everything is final and no pod is left but such as are being deleted.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.nodes.values().all(NodeProgress::is_over)
+    }
+}

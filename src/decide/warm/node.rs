@@ -1,0 +1,372 @@
+//! One node: which of its images are open, what its warmer pod does, and what is to be done next.
+
+use std::time::Duration;
+
+use super::evidence::{Verdict, has_started, judge, what_keeps};
+use super::image::ImageProgress;
+use super::pulled::Pulled;
+use super::{Action, Answer, End, Limits};
+use crate::objects::pod::Phase;
+use crate::objects::warmer_pod::WarmerPod;
+
+/// From the creation of a pod until its init container is done: more than a busy scheduler and the pull of a small image take.
+const START: Duration = Duration::from_secs(120);
+/// How long a status that proves nothing may stay as it is before a new pod is to tell: longer than a kubelet takes to act on a swap.
+const SETTLED: Duration = Duration::from_secs(10);
+/// The wait before a pod that was lost is made again: once per minute and node (reliability, W12).
+const REPLACE: Duration = Duration::from_secs(60);
+/// The wait after a write that failed, where the server does not say.
+const WRITE_AGAIN: Duration = Duration::from_secs(2);
+/// The wait for the watch to show what has made a write fail.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// One node.
+#[derive(Debug)]
+pub(super) struct NodeProgress {
+    pub images: Vec<ImageProgress>,
+    pub ready: bool,
+    /// What has become final and was not told yet: indices of images.
+    pub news: Vec<usize>,
+    pod: Option<Seen>,
+    /// A write is under way.
+    writing: bool,
+    /// Nobody knows whether the last creation has made a pod.
+    unsure: bool,
+    /// Nothing is written before.
+    not_before: Duration,
+    /// Since when the pod is there, has started, or has its present image.
+    since: Duration,
+    unready_since: Option<Duration>,
+    /// The image that the next pod begins with.
+    first: Option<usize>,
+    /// The end of the pod is our own doing.
+    expected: bool,
+    /// How many pods were lost.
+    setbacks: u32,
+    /// How many pods there were.
+    number: u32,
+    /// The uid of the last of them: the watch may still show an old state of it.
+    last: Box<str>,
+    /// Nothing can be expected of the node any more.
+    abandoned: bool,
+}
+
+/// A pod, and what was seen of it.
+#[derive(Debug)]
+struct Seen {
+    pod: WarmerPod,
+    /// Since when it says the same.
+    same_since: Duration,
+    /// The image of the last write as the API server stored it.
+    stored: Option<Box<str>>,
+    /// The images that the kubelet has announced.
+    announced: Vec<Box<str>>,
+}
+
+/// How it stands with the nodes that may pull at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slots {
+    /// One more may begin.
+    pub free: bool,
+    /// A node waits to begin.
+    pub wanted: bool,
+}
+
+impl NodeProgress {
+    pub fn new(images: &[Box<str>], ready: bool, now: Duration) -> Self {
+        Self {
+            images: images.iter().map(|image| ImageProgress::new(image)).collect(),
+            ready,
+            news: Vec::new(),
+            pod: None,
+            writing: false,
+            unsure: false,
+            not_before: Duration::ZERO,
+            since: now,
+            unready_since: (!ready).then_some(now),
+            first: None,
+            expected: false,
+            setbacks: 0,
+            number: 0,
+            last: Box::default(),
+            abandoned: false,
+        }
+    }
+
+    /// Whether it may be pulling.
+    pub const fn is_active(&self) -> bool {
+        self.writing || ((self.pod.is_some() || self.unsure) && !self.abandoned)
+    }
+
+    /// Whether it would make a pod, if it might.
+    pub fn wants_slot(&self, now: Duration) -> bool {
+        self.pod.is_none() && self.ready && now >= self.not_before && self.next(now).is_some()
+    }
+
+    /// Whether all is known and nothing is left to be done.
+    pub fn is_over(&self) -> bool {
+        let is_leaving = self.pod.as_ref().is_none_or(|seen| seen.pod.deleting);
+        self.is_done() && !self.writing && is_leaving
+    }
+
+    pub fn pod_uid(&self) -> Option<Box<str>> {
+        self.pod.as_ref().map(|seen| seen.pod.uid.clone())
+    }
+
+    fn is_done(&self) -> bool {
+        self.images.iter().all(|image| image.end.is_some())
+    }
+
+    pub fn see_ready(&mut self, ready: bool, now: Duration) {
+        self.ready = ready;
+        self.unready_since = if ready { None } else { self.unready_since.or(Some(now)) };
+    }
+
+    pub fn node_is_gone(&mut self) {
+        self.abandon("the node is gone, or its labels are not those selected any more");
+    }
+
+    /// A pod of this node was seen; an older state of it changes nothing.
+    pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
+        if pod.uid == self.last {
+            return;
+        }
+        let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
+            self.since = now;
+            self.unsure = false;
+            self.pod = Some(Seen { pod, same_since: now, stored: None, announced: Vec::new() });
+            return;
+        };
+        if pod.generation < before.pod.generation {
+            self.pod = Some(before);
+            return;
+        }
+        let has_news = |of: fn(&WarmerPod) -> bool| of(&pod) && !of(&before.pod);
+        let is_swapped = pod.wanted != before.pod.wanted;
+        if is_swapped || has_news(has_started) || has_news(|pod| pod.deleting) {
+            self.since = now;
+        }
+        let is_same = !is_swapped && pod.container == before.pod.container;
+        let same_since = if is_same { before.same_since } else { now };
+        self.pod = Some(Seen { pod, same_since, ..before });
+    }
+
+    /// The kubelet has said something of a pull of this pod.
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) {
+        let Some(seen) = self.pod.as_mut().filter(|seen| *seen.pod.uid == *uid) else { return };
+        seen.announced.push(pulled.image.clone());
+        let asked_for = if seen.pod.image == pulled.image { &seen.pod.wanted } else { &pulled.image };
+        let told = self.images.iter_mut().find(|image| image.image == *asked_for);
+        // A container that is started once more finds the image there, which is no news.
+        if let Some(image) = told.filter(|image| image.pulled.as_ref().is_none_or(|known| known.took.is_none())) {
+            image.pulled = Some(pulled.clone());
+        }
+    }
+
+    pub fn pod_is_gone(&mut self, uid: &str, limits: &Limits, now: Duration) {
+        let Some(seen) = self.pod.take_if(|seen| *seen.pod.uid == *uid) else { return };
+        self.number += 1;
+        self.last = seen.pod.uid;
+        if !std::mem::take(&mut self.expected) && !self.is_done() {
+            let why = if seen.pod.trouble.is_empty() { "somebody deleted it" } else { &seen.pod.trouble };
+            self.setback(&format!("the warmer pod was lost: {why}"), limits);
+            self.not_before = now + REPLACE;
+        }
+    }
+
+    /// What is to be written next, if anything.
+    /// `slots` says whether it may begin, and whether others wait for it to end.
+    pub fn step(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
+        if self.unready_since.is_some_and(|since| now >= since + limits.timeout) && !self.is_done() {
+            self.abandon("the node is not Ready");
+        }
+        if self.writing || now < self.not_before {
+            return None;
+        }
+        let action = match &self.pod {
+            // A slot that may be taken already is this node's own.
+            None => self.create(slots.free || self.unsure, now),
+            Some(seen) if seen.pod.deleting => self.wait_for_deletion(limits, now),
+            Some(_) if self.is_done() => self.delete(true),
+            Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => self.delete(false),
+            Some(seen) if !has_started(&seen.pod) => self.wait_for_start(now),
+            Some(_) => self.go_on(limits, slots, now),
+        };
+        self.writing = action.is_some();
+        action
+    }
+
+    fn create(&mut self, may_start: bool, now: Duration) -> Option<Action> {
+        if !may_start || !self.ready {
+            return None;
+        }
+        let first = self.first.filter(|first| self.images[*first].is_due(now));
+        let index = first.or_else(|| self.next(now))?;
+        self.first = None;
+        Some(Action::Create { image: self.images[index].image.clone(), number: self.number })
+    }
+
+    fn delete(&mut self, expected: bool) -> Option<Action> {
+        self.expected |= expected;
+        let seen = self.pod.as_ref()?;
+        Some(Action::Delete { name: seen.pod.name.clone(), uid: seen.pod.uid.clone() })
+    }
+
+    fn wait_for_deletion(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
+        if now >= self.since + limits.timeout && !self.is_done() {
+            self.abandon("the warmer pod was deleted and does not go away");
+        }
+        None
+    }
+
+    fn wait_for_start(&mut self, now: Duration) -> Option<Action> {
+        if now < self.since + START {
+            return None;
+        }
+        let why = self.pod.as_ref().map(|seen| what_keeps(&seen.pod)).unwrap_or_default();
+        self.fail_all(&format!("the warmer pod has not started within {} s: {why}", START.as_secs()));
+        self.delete(true)
+    }
+
+    /// Looks at the image that the pod has, and takes the next one where that is settled or has to wait.
+    fn go_on(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
+        let seen = self.pod.as_ref()?;
+        let present = self.images.iter().position(|image| image.image == seen.pod.wanted);
+        let is_ours = seen.pod.image == *seen.stored.as_ref().unwrap_or(&seen.pod.wanted);
+        let Some(present) = present.filter(|_| is_ours) else {
+            self.setback("the image of the warmer pod was changed by somebody else", limits);
+            return self.delete(true);
+        };
+        if self.images[present].end.is_none()
+            && let Some(replace) = self.look(present, limits, now)
+        {
+            return Some(replace);
+        }
+        if self.is_done() {
+            return self.delete(true);
+        }
+        match self.next(now) {
+            Some(next) if next != present => self.swap(next),
+            // Only images are left that have to wait for another try.
+            None if slots.wanted => self.delete(true),
+            _ => None,
+        }
+    }
+
+    fn swap(&self, next: usize) -> Option<Action> {
+        let seen = self.pod.as_ref()?;
+        Some(Action::Swap {
+            name: seen.pod.name.clone(),
+            uid: seen.pod.uid.clone(),
+            index: seen.pod.index,
+            from: seen.pod.image.clone(),
+            to: self.images[next].image.clone(),
+            before: seen.pod.container.container_id.clone(),
+        })
+    }
+
+    /// Records what the status proves; an action where only another pod can help.
+    fn look(&mut self, present: usize, limits: &Limits, now: Duration) -> Option<Action> {
+        let seen = self.pod.as_ref()?;
+        let began = self.since.max(self.images[present].not_before);
+        match judge(&seen.pod, seen.announced.contains(&seen.pod.image)) {
+            Verdict::Pulled => self.end(present, End::Succeeded),
+            Verdict::Refused { why, is_final } if now >= began => self.failed(present, &why, is_final, limits, now),
+            Verdict::Unclear if now >= seen.same_since + SETTLED => {
+                self.first = Some(present);
+                return self.delete(true);
+            }
+            _ if now >= began + limits.timeout => {
+                let why = format!("not pulled within {} s", limits.timeout.as_secs());
+                self.failed(present, &why, false, limits, now);
+                // A kubelet that pulls does nothing else for the pod: only its deletion ends that.
+                return self.delete(true);
+            }
+            _ => (),
+        }
+        None
+    }
+
+    fn next(&self, now: Duration) -> Option<usize> {
+        self.images.iter().position(|image| image.is_due(now))
+    }
+
+    fn end(&mut self, index: usize, end: End) {
+        self.images[index].end = Some(end);
+        self.news.push(index);
+    }
+
+    fn failed(&mut self, index: usize, why: &str, is_final: bool, limits: &Limits, now: Duration) {
+        if is_final || !self.images[index].may_try_again(limits.backoff_limit, now) {
+            self.end(index, End::Failed(why.into()));
+        }
+    }
+
+    fn fail_all(&mut self, why: &str) {
+        for index in 0..self.images.len() {
+            if self.images[index].end.is_none() {
+                self.end(index, End::Failed(why.into()));
+            }
+        }
+    }
+
+    fn abandon(&mut self, why: &str) {
+        self.fail_all(why);
+        self.abandoned = true;
+    }
+
+    /// Something that may go better with another pod.
+    fn setback(&mut self, why: &str, limits: &Limits) {
+        self.setbacks += 1;
+        if self.setbacks > limits.backoff_limit {
+            self.fail_all(why);
+        }
+    }
+
+    /// What became of a write.
+    pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Duration) {
+        self.writing = false;
+        self.unsure = matches!((action, &answer), (Action::Create { .. }, Answer::Failed { .. } | Answer::Conflict | Answer::Done))
+            && self.pod.is_none();
+        match (action, answer) {
+            (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Answer::Gone) => self.pod_is_gone(uid, limits, now),
+            (Action::Delete { .. }, Answer::Denied(why)) => {
+                self.abandon(&format!("the warmer pod may not be deleted: {why}"));
+                self.pod = None;
+            }
+            (_, Answer::Pod(pod)) => self.stored(*pod, now),
+            (_, Answer::Done | Answer::Conflict) => self.not_before = now + LOOK_AGAIN,
+            (action, Answer::Failed { retry_after }) => {
+                self.not_before = now + retry_after.unwrap_or(WRITE_AGAIN);
+                // It may have been done all the same.
+                if let Some(seen) = self.pod.as_mut().filter(|_| matches!(action, Action::Swap { .. })) {
+                    seen.stored = None;
+                }
+            }
+            (Action::Create { .. }, Answer::Gone) => self.fail_all("there is no such namespace for warmer pods"),
+            (Action::Create { image, .. } | Action::Swap { to: image, .. }, Answer::Denied(why)) => self.denied(image, &why, limits, now),
+        }
+    }
+
+    fn stored(&mut self, pod: WarmerPod, now: Duration) {
+        let image = pod.image.clone();
+        self.see_pod(pod, now);
+        if let Some(seen) = &mut self.pod {
+            seen.stored = Some(image);
+        }
+    }
+
+    /// A quota may have room later; a missing right and the rules of the namespace hold for every image; anything else is about this one.
+    fn denied(&mut self, image: &str, why: &str, limits: &Limits, now: Duration) {
+        if why.contains("exceeded quota") {
+            self.not_before = now + REPLACE;
+            return self.setback(why, limits);
+        }
+        if why.contains("cannot create resource") || why.contains("cannot patch resource") || why.contains("violates PodSecurity") {
+            return self.fail_all(why);
+        }
+        if let Some(index) = self.images.iter().position(|progress| *progress.image == *image && progress.end.is_none()) {
+            self.end(index, End::Failed(why.into()));
+        }
+    }
+}

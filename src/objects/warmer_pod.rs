@@ -1,0 +1,288 @@
+//! A warmer pod as swaplet reads it: which image it pulls, and what its node says of it.
+//!
+//! What is to be known of it after a loss of all memory stands in annotations that swaplet itself writes: the pod is swaplet's own.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Deserializer};
+
+use super::container_wire::{Objects, Text};
+use super::lenient::{Lenient, Object, Present};
+use super::node::ConditionWire;
+use super::pod::{ContainerState, Phase};
+use super::wire::StateWire;
+
+/// The label of all warmer pods; its value says which run has made them.
+pub const RUN: &str = "swaplet.io/warm";
+/// The annotation with the name of the node, which may be too long for a label.
+pub const NODE: &str = "swaplet.io/warm-node";
+/// The annotation with the image as it was asked for: a webhook may store another spelling in the spec.
+pub const IMAGE: &str = "swaplet.io/warm-image";
+/// The annotation that a swap adds: the id of the container that was there before it, or nothing where there was none.
+pub const BEFORE: &str = "swaplet.io/warm-before";
+/// The name of the container whose image is swapped.
+pub const CONTAINER: &str = "warmer";
+/// The name of the init container that copies the park program.
+pub const INIT_CONTAINER: &str = "park";
+
+/// A warmer pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WarmerPod {
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `metadata.generation`; 0 on API servers that do not count it for pods.
+    pub generation: i64,
+    /// The node that it is for.
+    pub node: Box<str>,
+    /// The image as it was asked for.
+    pub wanted: Box<str>,
+    /// [`BEFORE`]; `None` in a pod that has had one image only.
+    pub before: Option<Box<str>>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The index of the container in `spec.containers`: webhooks may put others before it.
+    pub index: usize,
+    /// Its image in `spec.containers`.
+    pub image: Box<str>,
+    /// `status.phase`
+    pub phase: Phase,
+    /// `status.reason` and `status.message`: why the pod has failed.
+    pub trouble: Box<str>,
+    /// Why the scheduler has no place for it; empty where it has.
+    pub unschedulable: Box<str>,
+    /// The state of the init container.
+    pub init: ContainerState,
+    /// The container, as its node reports it.
+    pub container: Reported,
+}
+
+/// What a node reports of the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// The name that the runtime has for the image of the container.
+    pub image: Box<str>,
+    /// `imageID`
+    pub image_id: Box<str>,
+    /// `containerID`; empty until there is a container.
+    pub container_id: Box<str>,
+    /// Its state.
+    pub state: ContainerState,
+}
+
+impl Default for Reported {
+    fn default() -> Self {
+        let (image, image_id, container_id) = Default::default();
+        Self { image, image_id, container_id, state: ContainerState::Unreported }
+    }
+}
+
+/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct WarmerPodWire {
+    metadata: ObjectMeta,
+    meta: MetaWire,
+    spec: SpecWire,
+    status: StatusWire,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    uid: Text,
+    resource_version: Text,
+    generation: Lenient<Option<i64>>,
+    deletion_timestamp: Lenient<Present>,
+    annotations: Lenient<Object<AnnotationsWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnnotationsWire {
+    #[serde(rename = "swaplet.io/warm-node")]
+    node: Text,
+    #[serde(rename = "swaplet.io/warm-image")]
+    image: Text,
+    #[serde(rename = "swaplet.io/warm-before")]
+    before: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    containers: Objects<ContainerWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerWire {
+    name: Text,
+    image: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    phase: Text,
+    reason: Text,
+    message: Text,
+    conditions: Objects<ConditionWire>,
+    init_container_statuses: Objects<ReportedWire>,
+    container_statuses: Objects<ReportedWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ReportedWire {
+    name: Text,
+    image: Text,
+    #[serde(rename = "imageID")]
+    image_id: Text,
+    #[serde(rename = "containerID")]
+    container_id: Text,
+    state: Lenient<Object<StateWire>>,
+}
+
+impl<'de> Deserialize<'de> for WarmerPodWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let meta = top.metadata.value.0;
+        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
+        let metadata = ObjectMeta { name: text(&meta.name), resource_version: text(&meta.resource_version), ..ObjectMeta::default() };
+        Ok(Self { metadata, meta, spec: top.spec.value.0, status: top.status.value.0 })
+    }
+}
+
+impl Resource for WarmerPodWire {
+    type DynamicType = ();
+    type Scope = k8s_openapi::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl WarmerPodWire {
+    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the annotations or the container.
+    #[must_use]
+    pub fn read(self) -> Option<WarmerPod> {
+        let Self { meta, spec, status, .. } = self;
+        let annotations = meta.annotations.value.0;
+        let mut containers = spec.containers.value.into_iter().map(|container| container.value.0).enumerate();
+        let (index, container) = containers.find(|(_, container)| container.name.value.as_deref() == Some(CONTAINER))?;
+        Some(WarmerPod {
+            name: meta.name.value?,
+            uid: meta.uid.value?,
+            generation: meta.generation.value.unwrap_or_default(),
+            node: annotations.node.value?,
+            wanted: annotations.image.value?,
+            before: annotations.before.value,
+            deleting: meta.deletion_timestamp.value.0,
+            index,
+            image: container.image.value.unwrap_or_default(),
+            phase: Phase::read(status.phase.value.as_deref()),
+            trouble: trouble(&status),
+            unschedulable: unschedulable(&status.conditions),
+            init: reported(status.init_container_statuses, INIT_CONTAINER).state,
+            container: reported(status.container_statuses, CONTAINER),
+        })
+    }
+}
+
+fn trouble(status: &StatusWire) -> Box<str> {
+    let texts = [&status.reason, &status.message].into_iter().filter_map(|text| text.value.as_deref());
+    texts.collect::<Vec<_>>().join(": ").into()
+}
+
+fn unschedulable(conditions: &Objects<ConditionWire>) -> Box<str> {
+    let found = conditions.value.iter().map(|condition| &condition.value.0).find(|condition| condition.is("PodScheduled", "False"));
+    found.and_then(|condition| condition.message.value.clone()).unwrap_or_default()
+}
+
+fn reported(statuses: Objects<ReportedWire>, name: &str) -> Reported {
+    let mut statuses = statuses.value.into_iter().map(|status| status.value.0);
+    let found = statuses.find(|status| status.name.value.as_deref() == Some(name));
+    found.map_or_else(Reported::default, |status| Reported {
+        image: status.image.value.unwrap_or_default(),
+        image_id: status.image_id.value.unwrap_or_default(),
+        container_id: status.container_id.value.unwrap_or_default(),
+        state: status.state.value.0.read(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(pod: Value) -> Option<WarmerPod> {
+        serde_json::from_value::<WarmerPodWire>(pod).unwrap().read()
+    }
+
+    fn pod() -> Value {
+        json!({
+            "metadata": {"name": "w", "uid": "u", "generation": 3,
+                "annotations": {NODE: "n", IMAGE: "app:1", BEFORE: "containerd://1"}},
+            "spec": {"containers": [{"name": "injected", "image": "x"}, {"name": CONTAINER, "image": "docker.io/library/app:1"}]},
+            "status": {
+                "phase": "Failed", "reason": "Evicted", "message": "no room",
+                "conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}],
+                "initContainerStatuses": [{"name": INIT_CONTAINER, "state": {"running": {}}}],
+                "containerStatuses": [{"name": "injected"}, {"name": CONTAINER, "image": "i", "imageID": "d", "containerID": "c",
+                    "state": {"waiting": {"reason": "ErrImagePull", "message": "m"}}}],
+            },
+        })
+    }
+
+    #[test]
+    fn what_decisions_need_is_read() {
+        let read = read(pod()).unwrap();
+        assert_eq!((&*read.node, &*read.wanted, read.before.as_deref(), read.index), ("n", "app:1", Some("containerd://1"), 1));
+        assert_eq!((&*read.image, &*read.trouble, &*read.unschedulable), ("docker.io/library/app:1", "Evicted: no room", "no node"));
+        assert_eq!((&*read.container.image_id, &*read.container.container_id, read.generation), ("d", "c", 3));
+        assert!(matches!(read.init, ContainerState::Running { .. }));
+        assert!(matches!(read.container.state, ContainerState::Waiting { reason, .. } if &*reason == "ErrImagePull"));
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent_and_other_pods_are_none() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
+            let mut odd = pod();
+            odd["status"] = strange.clone();
+            assert_eq!(read(odd).unwrap().container, Reported::default(), "{strange}");
+            let mut odd = pod();
+            odd["metadata"]["annotations"] = strange.clone();
+            assert_eq!(read(odd), None, "{strange}");
+            let mut odd = pod();
+            odd["spec"]["containers"] = strange;
+            assert_eq!(read(odd), None);
+        }
+    }
+}
