@@ -102,7 +102,7 @@ fn risk(pod: &RestartPod, container: &Container, details: &Details, alias: &Alia
     } else if !others_run(pod, container) {
         "no other container of the pod runs meanwhile"
     } else if around.node != Some(NodeClass::Kubelet) {
-        "the node is not known to be an ordinary one, and another may judge the pod while the container is stopped"
+        "the node is, or may be, a virtual one, which may judge the pod while the container is stopped"
     } else {
         return None;
     };
