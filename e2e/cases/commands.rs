@@ -98,7 +98,11 @@ impl Images {
     }
 }
 
+/// Debian's registry refuses one of two pushes of the same layer at the same moment.
+static PUSH: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 pub async fn send(reference: &str, image: &BuiltImage) {
+    let _one_at_a_time = PUSH.lock().await;
     let reference = ImageReference::parse(reference).unwrap();
     let registry = Registry::connect(&reference, &Credentials::Anonymous, RegistryOptions::default()).await.unwrap();
     push(&registry, &reference, image, true).await.unwrap();

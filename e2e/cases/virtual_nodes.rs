@@ -42,7 +42,7 @@ async fn updates(case: &str, options: &[&str]) {
     for name in &on_failure {
         assert_eq!((node.calls("CreatePod", name), node.calls("UpdatePod", name)), (1, 1), "{name}");
         assert_eq!(node.events(&world, name).await, ["ProviderCreateSuccess", "ProviderUpdateSuccess"], "{name}");
-        assert_eq!(world.events_of(name).await, ["SidecarEnded", "SidecarSwapped"], "{name}");
+        assert_eq!(world.events_of(name, 2).await, ["SidecarEnded", "SidecarSwapped"], "{name}");
     }
     assert_eq!(node.known(&world, "Updates").await, ("VirtualUpdates".to_owned(), "Unknown".to_owned()));
     node.done(world).await;
@@ -90,8 +90,8 @@ async fn swaps_under_never_where_they_are_allowed() {
     }
     world.pod_ends("never-0", "Succeeded").await;
     world.pod_ends("never-143", "Failed").await;
-    assert_eq!(world.events_of("never-0").await, ["SidecarEnded", "SidecarSwapped"]);
-    assert_eq!(world.events_of("never-143").await, ["PodFailedAfterSwap", "SidecarSwapped"]);
+    assert_eq!(world.events_of("never-0", 2).await, ["SidecarEnded", "SidecarSwapped"]);
+    assert_eq!(world.events_of("never-143", 2).await, ["PodFailedAfterSwap", "SidecarSwapped"]);
     assert_eq!(swapped_in(&world.namespace), ["never-0", "never-143"]);
     node.done(world).await;
 }

@@ -117,9 +117,14 @@ impl World {
         .await
     }
 
-    /// The reasons of our Events about a pod, sorted.
-    pub async fn events_of(&self, pod: &str) -> Vec<String> {
-        self.events(0).await.into_iter().filter(|(about, _)| about == pod).map(|(_, reason)| reason).collect()
+    /// The reasons of our Events about a pod, sorted; waits until there are at least so many.
+    pub async fn events_of(&self, pod: &str, count: usize) -> Vec<String> {
+        eventually(&format!("{count} events of {pod}"), || async {
+            let all = self.events(0).await;
+            let reasons: Vec<_> = all.into_iter().filter(|(about, _)| about == pod).map(|(_, reason)| reason).collect();
+            (reasons.len() >= count).then_some(reasons)
+        })
+        .await
     }
 
     /// The end of a case that went well.

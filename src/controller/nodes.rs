@@ -224,6 +224,12 @@ impl Nodes {
         (probe.until > now).then_some(probe.until)
     }
 
+    /// Whether it is known which node the pod is on: what a pod proves is kept for the node with this uid, not for its name.
+    #[must_use]
+    pub fn knows_node_of(&self, pod: &Pod) -> bool {
+        !self.is_unseen(pod)
+    }
+
     fn is_unseen(&self, pod: &Pod) -> bool {
         !self.hidden && !self.seen.contains_key(&pod.node)
     }

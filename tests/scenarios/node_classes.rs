@@ -306,6 +306,26 @@ async fn a_verdict_outlives_the_controller() {
     world.is_quiet().await;
 }
 
+/// A node that has not been listed has no uid yet: what a pod proves meanwhile must not take the place of what is kept of it.
+#[tokio::test(start_paused = true)]
+async fn a_verdict_outlives_the_controller_also_where_pods_are_seen_before_nodes() {
+    let world = world(&unknown(), "OnFailure", 1).await;
+    world.create_namespace("state").await;
+    let first = world.start_controller_keeping("state");
+    world.wait(1).await;
+    world.provider_fails("p0", "Pending").await;
+    world.wait(1).await;
+    first.kill();
+
+    world.fault(Effect::Delay(Duration::from_secs(2)), |rule| rule.resource("nodes").verb(Verb::List).times(1));
+    let _next = world.start_controller_keeping("state");
+    world.wait(5).await;
+    world.run_pod(&pod("p1", "OnFailure")).await;
+    world.ends("p1", "main", 0).await;
+    world.wait(60).await;
+    assert_eq!((world.patches("p0"), world.patches("p1"), world.events("p1")), (1, 0, vec!["NoRung".to_owned()]));
+}
+
 /// What is proved within half a minute goes into two writes, and what another replica has written is kept.
 #[tokio::test(start_paused = true)]
 async fn verdicts_are_written_rarely_and_beside_those_of_others() {
