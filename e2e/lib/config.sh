@@ -154,7 +154,6 @@ evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, imagefs.available: 
 imageGCHighThresholdPercent: 100
 serializeImagePulls: false
 registryPullQPS: 0
-eventRecordQPS: 0
 maxPods: 250
 clusterDNS: [10.214.0.10]
 clusterDomain: cluster.local
