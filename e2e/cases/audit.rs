@@ -71,6 +71,12 @@ pub fn assert_swapped_once(namespace: &str, pods: &[&str]) {
     let mut expected = pods.to_vec();
     expected.sort_unstable();
     assert_eq!(swapped_in(namespace), expected, "{written:#?}");
-    let other = written.iter().find(|write| !write.is_applied_swap() && write.resource != "events" && write.code < 400);
-    assert!(other.is_none(), "{other:#?}");
+    assert_nothing_but_swaps(namespace);
+}
+
+/// Asserts that nothing was written but images and Events.
+pub fn assert_nothing_but_swaps(namespace: &str) {
+    let is_other = |write: &Written| !write.is_applied_swap() && write.resource != "events" && write.code < 400;
+    let other: Vec<_> = written_in(namespace).into_iter().filter(is_other).collect();
+    assert!(other.is_empty(), "{other:#?}");
 }
