@@ -28,7 +28,6 @@ use crate::decide::headroom::{Ledger, Need};
 use crate::decide::ladder::Ladder;
 use crate::decide::node_table::NodeTable;
 use crate::decide::openkruise::Coexist;
-use crate::decide::proof;
 use crate::decide::reason::Reason;
 use crate::decide::swap::patience;
 use crate::decide::terminate::decide;
@@ -300,9 +299,7 @@ impl Index {
         entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
         entry.memory.observe(&entry.pod, exit_images, now);
         let shown = entry.count(&mut self.headroom, exit_images);
-        let proved = proof::proved(&entry.pod, &entry.memory, now).filter(|_| self.nodes.knows_node_of(&entry.pod));
-        let proved = proved.filter(|proved| entry.proved.replace(*proved) != Some(*proved));
-        let learned = proved.and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        let learned = entry.proves(&self.nodes, now).and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
         let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
         let decision = if self.selected.may_be_written(uid) {

@@ -1,7 +1,5 @@
 //! A pod of OpenKruise's daemon, reduced to where it is and whether it is Ready.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
@@ -28,7 +26,8 @@ pub struct DaemonPod {
 }
 
 /// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = k8s_openapi::api::core::v1::Pod)]
 pub struct DaemonPodWire {
     metadata: ObjectMeta,
     deleting: bool,
@@ -72,30 +71,6 @@ impl<'de> Deserialize<'de> for DaemonPodWire {
         let deleting = meta.deletion_timestamp.value.is_some();
         let metadata = ObjectMeta { name: text(meta.name), resource_version: text(meta.resource_version), ..ObjectMeta::default() };
         Ok(Self { metadata, deleting, node: top.spec.value.0.node_name, conditions: top.status.value.0.conditions })
-    }
-}
-
-impl Resource for DaemonPodWire {
-    type DynamicType = ();
-    type Scope = k8s_openapi::NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

@@ -1,7 +1,5 @@
 //! The Job of a pod, as little of it as decisions need: who it is, and how many restarts it allows.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
@@ -32,7 +30,8 @@ pub struct JobRef {
 }
 
 /// A Job of a list or watch. As with pods, no JSON object fails to decode.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = k8s_openapi::api::batch::v1::Job)]
 pub struct JobWire {
     metadata: ObjectMeta,
     backoff_limit: Lenient<Option<i64>>,
@@ -74,30 +73,6 @@ impl<'de> Deserialize<'de> for JobWire {
         };
         let backoff_limit = spec.value.0.backoff_limit;
         Ok(Self { metadata, backoff_limit: Lenient { malformed: spec.malformed || backoff_limit.malformed, ..backoff_limit } })
-    }
-}
-
-impl Resource for JobWire {
-    type DynamicType = ();
-    type Scope = k8s_openapi::NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Job".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "batch".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "jobs".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

@@ -1,10 +1,8 @@
 //! The node as it is listed and watched, reduced to what tells how it treats its pods. It lives only until it is recognised
 //! (`decide::node_class`): a node's annotations alone can be larger than all that is kept of a pod.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
@@ -44,7 +42,8 @@ pub struct Taint {
 }
 
 /// A node of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = k8s_openapi::api::core::v1::Node)]
 pub struct NodeWire {
     metadata: ObjectMeta,
     labels: Texts,
@@ -118,30 +117,6 @@ impl<'de> Deserialize<'de> for NodeWire {
         };
         let (taints, conditions) = (top.spec.value.0.taints, top.status.value.0.conditions);
         Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints, conditions })
-    }
-}
-
-impl Resource for NodeWire {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

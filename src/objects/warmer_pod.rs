@@ -2,8 +2,6 @@
 //!
 //! What is to be known of it after a loss of all memory stands in annotations that swaplet itself writes: the pod is swaplet's own.
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
@@ -81,7 +79,8 @@ impl Default for Reported {
 }
 
 /// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = k8s_openapi::api::core::v1::Pod)]
 pub struct WarmerPodWire {
     metadata: ObjectMeta,
     meta: MetaWire,
@@ -162,30 +161,6 @@ impl<'de> Deserialize<'de> for WarmerPodWire {
         let text = |field: &Text| field.value.as_deref().map(str::to_owned);
         let metadata = ObjectMeta { name: text(&meta.name), resource_version: text(&meta.resource_version), ..ObjectMeta::default() };
         Ok(Self { metadata, meta, spec: top.spec.value.0, status: top.status.value.0 })
-    }
-}
-
-impl Resource for WarmerPodWire {
-    type DynamicType = ();
-    type Scope = k8s_openapi::NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

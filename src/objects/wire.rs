@@ -1,7 +1,5 @@
 //! The pod as it comes over the wire: the type that is listed and watched. It lives only until it is read into a [`Pod`].
 
-use std::borrow::Cow;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
@@ -18,7 +16,8 @@ type Time = Lenient<Option<jiff::Timestamp>>;
 
 /// A pod of a list or watch, with the fields that swaplet reads. Decoding fails only on JSON that is no object of Kubernetes at
 /// all: not an object, or with a key of ours twice.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = k8s_openapi::api::core::v1::Pod)]
 pub struct PodWire {
     metadata: ObjectMeta,
     deleting: bool,
@@ -160,30 +159,6 @@ impl<'de> Deserialize<'de> for PodWire {
             spec: top.spec,
             status: top.status,
         })
-    }
-}
-
-impl Resource for PodWire {
-    type DynamicType = ();
-    type Scope = k8s_openapi::NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::{Effect, Write, is_over, notice};
+use crate::controller::nodes::Nodes;
 use crate::controller::writer::{Outcome, Target};
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::headroom::{Ledger, Swapped};
 use crate::decide::memory::Memory;
 use crate::decide::node_verdicts::Proved;
+use crate::decide::proof;
 use crate::decide::reason::Reason;
 use crate::objects::pod::Pod;
 
@@ -38,7 +40,7 @@ pub(super) struct Entry {
     pub(super) wants: bool,
     pub(super) list: u64,
     /// What it has proved about its node: once, for an old proof is no news.
-    pub(super) proved: Option<Proved>,
+    proved: Option<Proved>,
 }
 
 impl Entry {
@@ -96,6 +98,12 @@ impl Entry {
                 effects
             }
         }
+    }
+
+    /// What the pod proves about its node, once: when it is new, and the node is known.
+    pub(super) fn proves(&mut self, nodes: &Nodes, now: Duration) -> Option<Proved> {
+        let proved = proof::proved(&self.pod, &self.memory, now).filter(|_| nodes.knows_node_of(&self.pod))?;
+        (self.proved.replace(proved) != Some(proved)).then_some(proved)
     }
 
     pub(super) fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {

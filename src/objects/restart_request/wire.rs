@@ -1,6 +1,5 @@
 //! The request as it comes over the wire. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{ACTIVE, JOURNAL, Journal, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, VIRTUAL_KUBELET, Wanted};
 use crate::objects::lenient::{Lenient, Object, Present};
-use crate::objects::recreate_request::{GROUP, KIND, PLURAL, RequestPhase, VERSION};
+use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
 
 type Text = Lenient<Option<Box<str>>>;
 type Integer = Lenient<Option<i64>>;
@@ -19,7 +18,8 @@ type Texts = Lenient<Object<BTreeMap<Box<str>, Text>>>;
 type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 
 /// A request of a list or watch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Resource)]
+#[resource(inherit = RecreateRequestWire)]
 pub struct RestartRequestWire {
     metadata: ObjectMeta,
     more: MetaWire,
@@ -106,30 +106,6 @@ impl<'de> Deserialize<'de> for RestartRequestWire {
             ..ObjectMeta::default()
         };
         Ok(Self { metadata, more, spec: top.spec.value.0, status: top.status.value.0 })
-    }
-}
-
-impl Resource for RestartRequestWire {
-    type DynamicType = ();
-    type Scope = k8s_openapi::NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        KIND.into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        PLURAL.into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
     }
 }
 
