@@ -24,6 +24,7 @@ mod leader;
 mod mock_node;
 mod pods;
 mod probe;
+mod pull_jobs;
 mod rescue;
 mod restart;
 mod restart_command;

@@ -13,6 +13,7 @@ pub mod lenient;
 pub mod node;
 pub mod pod;
 pub mod pod_template;
+pub mod pull_job;
 pub mod recreate_request;
 pub mod restart_pod;
 pub mod restart_request;
