@@ -15,19 +15,19 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::pods::{pod, spec};
-use crate::warm_images::{Awkward, TRACE};
+use crate::warm_images::{Awkward, LARGE, TRACE};
 use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
 
 /// A namespace, and the account of one who may warm there.
-struct Warmer {
-    world: World,
+pub struct Warmer {
+    pub world: World,
     kubeconfig: PathBuf,
     park: String,
     folder: tempfile::TempDir,
 }
 
 impl Warmer {
-    async fn new(case: &str) -> Self {
+    pub async fn new(case: &str) -> Self {
         let world = World::new(case).await;
         let folder = tempfile::tempdir().unwrap();
         // The manifest as it is shipped, but for the names.
@@ -46,7 +46,7 @@ impl Warmer {
         Self { world, kubeconfig, park, folder }
     }
 
-    fn start(&self, arguments: &[&str]) -> Child {
+    pub fn start(&self, arguments: &[&str]) -> Child {
         Command::new(env!("CARGO_BIN_EXE_swaplet"))
             .args(["warm", "--namespace", &self.world.namespace, "--park-image", &self.park, "--kubeconfig"])
             .arg(&self.kubeconfig)
@@ -59,11 +59,11 @@ impl Warmer {
             .unwrap()
     }
 
-    async fn pods_are_gone(&self) {
+    pub async fn pods_are_gone(&self) {
         eventually("the warmer pods to be gone", || async { self.world.pods().await.is_empty().then_some(()) }).await;
     }
 
-    async fn done(self) {
+    pub async fn done(self) {
         let Self { world, folder, .. } = self;
         let names = [world.namespace.clone(), format!("{}-nodes", world.namespace)];
         let both = ["--ignore-not-found", &names[0], &names[1]];
@@ -75,14 +75,14 @@ impl Warmer {
 }
 
 /// What a run has printed.
-struct Ran {
-    code: i32,
-    results: BTreeMap<String, Value>,
-    told: String,
+pub struct Ran {
+    pub code: i32,
+    pub results: BTreeMap<String, Value>,
+    pub told: String,
 }
 
 impl Ran {
-    async fn of(child: Child) -> Self {
+    pub async fn of(child: Child) -> Self {
         let output = child.wait_with_output().await.unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         let printed: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"));
@@ -91,7 +91,7 @@ impl Ran {
         Self { code: output.status.code().unwrap(), results, told }
     }
 
-    fn is_warm(&self, image: &str) {
+    pub fn is_warm(&self, image: &str) {
         assert_eq!(self.results[image]["result"], "Succeeded", "{image}: {}", self.told);
     }
 }
@@ -185,6 +185,8 @@ async fn a_dozen_awkward_images_become_warm_and_nothing_of_them_runs() {
         let row = &ran.results[&image];
         assert!(row["pullSeconds"].is_number() && row["bytes"].is_number(), "{image}: {row} {}", ran.told);
     }
+    let large = &ran.results[&images.large];
+    assert!(large["bytes"].as_u64() > Some(LARGE as u64), "{large}");
     warmer.pods_are_gone().await;
     assert!(!lookout.has_seen(), "an entrypoint has run");
     is_found_when_it_runs(&warmer, &images, &lookout).await;

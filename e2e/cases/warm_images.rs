@@ -12,9 +12,14 @@ use crate::images::push_work;
 /// What the entrypoint of [`Awkward::trace`] shows in the list of processes.
 pub const TRACE: &str = "31415926535";
 
+/// The size of a large image, in bytes.
+pub const LARGE: usize = 200_000_000;
+
 /// The images of a run: none of them was on the node before.
 pub struct Awkward {
     pub all: Vec<String>,
+    /// The first of them, of [`LARGE`] bytes.
+    pub large: String,
     /// Its entrypoint would leave a trace.
     pub trace: String,
     /// No registry has it.
@@ -37,20 +42,20 @@ impl Awkward {
             ("health", json!({"Healthcheck": {"Test": ["CMD", "/x"]}, "ExposedPorts": {"1/tcp": {}}, "Labels": {"a": "b"}})),
             ("shell-form", json!({"Entrypoint": ["/bin/sh", "-c", "exit 1"], "Shell": ["/bin/false", "-c"]})),
         ];
-        let mut all = Vec::new();
+        let large = name("large");
+        push(registry, &large, json!({}), LARGE).await;
+        let mut all = vec![large.clone()];
         for (image, config) in plain {
             push(registry, &name(image), config, 64).await;
             all.push(name(image));
         }
-        let large = name("large");
-        push(registry, &large, json!({}), 20_000_000).await;
         let trace = name("trace");
         push_traced(registry, &trace).await;
         let digest_source = name("digest");
         let digest = push(registry, &digest_source, json!({"User": "7"}), 64).await;
         let digest = format!("{registry}/e2e/warm-digest@{digest}");
-        all.extend([large, trace.clone(), digest]);
-        Self { all, trace, missing: name("missing") }
+        all.extend([trace.clone(), digest]);
+        Self { all, large, trace, missing: name("missing") }
     }
 }
 
@@ -68,8 +73,8 @@ async fn push_traced(registry: &str, reference: &str) {
     client.push(&image, &layers, Config::oci_v1(config.to_string(), None), &RegistryAuth::Anonymous, None).await.unwrap();
 }
 
-/// One layer with one file of random bytes and no program at all; answers the digest.
-async fn push(registry: &str, reference: &str, config: Value, bytes: usize) -> String {
+/// One layer with one file of bytes and no program at all; answers the digest.
+pub async fn push(registry: &str, reference: &str, config: Value, bytes: usize) -> String {
     let mut archive = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_mode(0o644);
@@ -93,11 +98,8 @@ fn client(registry: &str) -> Client {
 
 /// Other bytes for every name, so that no two images are one.
 fn noise(seed: &str, bytes: usize) -> Vec<u8> {
-    let mut noise = Sha256::digest(seed).to_vec();
-    while noise.len() < bytes {
-        let block = Sha256::digest(&noise[noise.len() - 32..]);
-        noise.extend(block);
-    }
+    let block = Sha256::digest(seed);
+    let mut noise = block.repeat(bytes.div_ceil(block.len()));
     noise.truncate(bytes);
     noise
 }
