@@ -29,6 +29,7 @@ mod registry_proxy;
 mod rescue;
 mod restart;
 mod restart_command;
+mod restart_openkruise;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

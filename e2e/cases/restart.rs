@@ -26,13 +26,14 @@ async fn install_crd() {
     assert!(Command::new("kubectl").args(wait).status().await.expect("kubectl").success());
 }
 
-struct Restarts {
-    world: World,
-    requests: Api<DynamicObject>,
+/// A namespace, and the requests in it.
+pub struct Restarts {
+    pub world: World,
+    pub requests: Api<DynamicObject>,
 }
 
 impl Restarts {
-    async fn new(case: &str) -> Self {
+    pub async fn new(case: &str) -> Self {
         CRD.get_or_init(install_crd).await;
         let world = World::new(case).await;
         let resource = ApiResource {
@@ -46,7 +47,7 @@ impl Restarts {
         Self { world, requests }
     }
 
-    async fn controller(&self) -> Controller {
+    pub async fn controller(&self) -> Controller {
         Controller::start_with(&self.world, &["--restart"]).await
     }
 
@@ -67,12 +68,12 @@ impl Restarts {
         self.requests.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await
     }
 
-    async fn request(&self, name: &str, spec: &Value) {
+    pub async fn request(&self, name: &str, spec: &Value) {
         self.try_request(name, spec).await.unwrap();
     }
 
     /// The states of the containers of a request, once it is completed.
-    async fn completed(&self, name: &str) -> Value {
+    pub async fn completed(&self, name: &str) -> Value {
         eventually(&format!("request {name} to be completed"), || async {
             let status = self.requests.get(name).await.unwrap().data["status"].clone();
             (status["phase"] == "Completed").then(|| status["containerRecreateStates"].clone())
@@ -81,15 +82,15 @@ impl Restarts {
     }
 }
 
-fn status<'a>(pod: &'a Pod, name: &str) -> Option<&'a k8s_openapi::api::core::v1::ContainerStatus> {
+pub fn status<'a>(pod: &'a Pod, name: &str) -> Option<&'a k8s_openapi::api::core::v1::ContainerStatus> {
     pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|status| status.name == name)
 }
 
-fn started(pod: &Pod, name: &str) -> Option<k8s_openapi::jiff::Timestamp> {
+pub fn started(pod: &Pod, name: &str) -> Option<k8s_openapi::jiff::Timestamp> {
     Some(status(pod, name)?.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0)
 }
 
-fn restarts(pod: &Pod, name: &str) -> i32 {
+pub fn restarts(pod: &Pod, name: &str) -> i32 {
     status(pod, name).map_or(0, |status| status.restart_count)
 }
 

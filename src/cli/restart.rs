@@ -178,6 +178,11 @@ impl RestartArgs {
         if !self.direct {
             eprintln!("the cluster has no ContainerRecreateRequests: the images of the pods are changed directly");
         }
+        if strategy.unready_grace_period.is_some() {
+            bail!(
+                "--unready-grace-period needs ContainerRecreateRequests: without one, nobody would make the pod ready again if this program were killed; leave it out, or install them (deploy/crds) and `swaplet run --restart`"
+            );
+        }
         if !self.wait {
             bail!("without requests this program restarts the containers itself, so it has to wait");
         }

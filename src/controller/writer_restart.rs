@@ -9,10 +9,13 @@ use serde_json::{Value, json};
 
 use super::writer::{Outcome, Target, Writer, guarded_patch, params};
 use crate::decide::decision::{Report, Swap};
-use crate::decide::restart::{Acceptance, Action, Status};
+use crate::decide::restart::{Acceptance, Action, Readiness, Status};
+use crate::objects::pod_readiness::{GateCondition, KRUISE_POD_READY};
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
-use crate::objects::restart_request::{ACTIVE, JOURNAL, Journal, NODE_NAME, POD_UID, RecreateState, RestartRequest, RestartRequestWire};
+use crate::objects::restart_request::{
+    ACTIVE, JOURNAL, Journal, NODE_NAME, POD_UID, RecreateState, RestartRequest, RestartRequestWire, UNREADY_ACQUIRED,
+};
 
 /// One write of a restart.
 #[derive(Clone, Debug)]
@@ -44,7 +47,11 @@ impl RestartWrite {
     /// The resource that is written, in the plural.
     #[must_use]
     pub fn resource(&self) -> &'static str {
-        if matches!(self.action, Action::Swap(..)) { "pods" } else { crate::objects::recreate_request::PLURAL }
+        match self.action {
+            Action::Swap(..) => "pods",
+            Action::SetReadiness(_) => "pods/status",
+            _ => crate::objects::recreate_request::PLURAL,
+        }
     }
 }
 
@@ -59,6 +66,15 @@ impl Writer {
                     self.patch_request(&write.request, json!({"status": status_of(status, write.today)}), Some("status")).await
                 }
                 Action::Release => self.patch_request(&write.request, json!({"metadata": {"labels": {ACTIVE: null}}}), None).await,
+                Action::Finalize(finalizers) => {
+                    let finalizers = Some(finalizers).filter(|finalizers| !finalizers.is_empty());
+                    self.patch_request(&write.request, json!({"metadata": {"finalizers": finalizers}}), None).await
+                }
+                Action::NoteUnready => {
+                    let annotations = json!({UNREADY_ACQUIRED: seconds(write.today)});
+                    self.patch_request(&write.request, json!({"metadata": {"annotations": annotations}}), None).await
+                }
+                Action::SetReadiness(readiness) => self.set_readiness(write.pod.as_ref(), readiness, write.today).await,
                 Action::Delete => self.delete_request(&write.request).await,
                 Action::Swap(swaps, generation) => self.swap_to_restart(write.pod.as_ref(), swaps, *generation).await,
             }
@@ -109,12 +125,46 @@ impl Writer {
         }
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
         let built = pods.patch(&pod.name, &params(), &Patch::Json::<()>(patch)).map_err(kube::Error::BuildRequest)?;
-        let stored = self.send(built).await?;
-        Ok(stored.map(|body| {
-            let read = serde_json::from_slice::<RestartPodWire>(&body).ok().and_then(RestartPodWire::read);
-            read.map_or(Stored::Nothing, |pod| Stored::Pod(Box::new(pod)))
-        }))
+        Ok(self.send(built).await?.map(|body| stored_pod(&body)))
     }
+
+    async fn set_readiness(
+        &self,
+        pod: Option<&Target>,
+        readiness: &Readiness,
+        today: jiff::Timestamp,
+    ) -> kube::Result<Result<Stored, Outcome>> {
+        let Some(pod) = pod else { return Ok(Err(Outcome::Gone)) };
+        let patch = Patch::Strategic(readiness_patch(&pod.uid, readiness, today));
+        let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
+        let built = pods.patch_subresource("status", &pod.name, &params(), &patch).map_err(kube::Error::BuildRequest)?;
+        Ok(self.send(built).await?.map(|body| stored_pod(&body)))
+    }
+}
+
+fn stored_pod(body: &[u8]) -> Stored {
+    let read = serde_json::from_slice::<RestartPodWire>(body).ok().and_then(RestartPodWire::read);
+    read.map_or(Stored::Nothing, |pod| Stored::Pod(Box::new(pod)))
+}
+
+/// uid and resourceVersion are preconditions (409): whoever else writes entries in the meantime is not overwritten. A strategic patch
+/// leaves the other conditions alone. What is said of `Ready` are the words of OpenKruise and of kubelets.
+fn readiness_patch(uid: &str, readiness: &Readiness, today: jiff::Timestamp) -> Value {
+    let now = seconds(today);
+    let GateCondition { is_true, message } = &readiness.gate;
+    let status = if *is_true { "True" } else { "False" };
+    let mut conditions = vec![json!({"type": KRUISE_POD_READY, "status": status, "message": message, "lastTransitionTime": now})];
+    if readiness.unready {
+        let message = format!("the status of pod readiness gate \"{KRUISE_POD_READY}\" is not \"True\", but False");
+        conditions.push(json!({
+            "type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": message, "lastTransitionTime": now,
+        }));
+    }
+    json!({"metadata": {"uid": uid, "resourceVersion": readiness.version}, "status": {"conditions": conditions}})
+}
+
+fn seconds(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The labels and fields that OpenKruise's webhook gives to a request, and the journal.
@@ -150,7 +200,7 @@ fn status_of(status: &Status, today: jiff::Timestamp) -> Value {
     let states: Vec<_> = states.iter().map(state_of).collect();
     let mut body = json!({"phase": word, "message": message, "containerRecreateStates": states});
     if *phase == RequestPhase::Completed {
-        body["completionTime"] = today.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+        body["completionTime"] = seconds(today).into();
     }
     body
 }

@@ -19,6 +19,7 @@ mod acceptance;
 mod container;
 mod memory;
 mod queue;
+mod readiness;
 mod refusal;
 mod run;
 
@@ -27,6 +28,7 @@ use std::time::Duration;
 pub use acceptance::Acceptance;
 pub use memory::{Made, Memory};
 pub use queue::is_first;
+pub use readiness::Readiness;
 
 use super::decision::{Report, Swap};
 use super::exit_images::ExitImages;
@@ -81,6 +83,12 @@ pub enum Action {
     Swap(Vec<Swap>, Option<i64>),
     /// Write the status of the request.
     Report(Status),
+    /// Write the finalizers of the request.
+    Finalize(Vec<Box<str>>),
+    /// Write that, and since when, the pod is kept not ready for `unreadyGracePeriodSeconds`.
+    NoteUnready,
+    /// Keep the pod not ready, or do not keep it so any more.
+    SetReadiness(Readiness),
     /// Take the label of an active request away.
     Release,
     /// Delete the request: its time after its completion is over.
@@ -128,17 +136,14 @@ impl Decision {
 /// What to do about a request. The memory must have observed the request and the pod as they are ([`Memory::observe`]).
 #[must_use]
 pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, around: &Around<'_>) -> Decision {
-    if request.deleting {
-        return Decision::quiet(Reason::RequestOver);
-    }
     if memory.in_flight {
         return Decision::quiet(Reason::WriteInFlight);
     }
     if let Some(at) = memory.not_before.filter(|at| *at > around.now) {
         return Decision::later(Reason::WriteBackoff, at);
     }
-    if request.is_completed() {
-        return after_completion(request, around);
+    if request.deleting || request.is_completed() {
+        return after_completion(request, sight, around);
     }
     if is_left_to_others(request, around) {
         return Decision::quiet(Reason::RequestLeft);
@@ -185,15 +190,21 @@ fn is_left_to_others(request: &RestartRequest, around: &Around<'_>) -> bool {
     request.ends_sidecars() || request.on_virtual_node || taken || around.node == Some(NodeClass::Daemon)
 }
 
-fn after_completion(request: &RestartRequest, around: &Around<'_>) -> Decision {
-    if request.active && request.journal.is_some() {
-        return Decision::act(Reason::RequestOver, Action::Release);
-    }
-    let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else { return Decision::quiet(Reason::RequestOver) };
-    // Whoever has carried it out deletes it.
+/// Whoever has carried a request out cleans up after it.
+fn after_completion(request: &RestartRequest, sight: Sight<'_>, around: &Around<'_>) -> Decision {
     if request.journal.is_none() {
         return Decision::quiet(Reason::RequestOver);
     }
+    if let Some(decision) = readiness::after_restart(request, sight) {
+        return decision;
+    }
+    if request.deleting {
+        return Decision::quiet(Reason::RequestOver);
+    }
+    if request.active {
+        return Decision::act(Reason::RequestOver, Action::Release);
+    }
+    let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else { return Decision::quiet(Reason::RequestOver) };
     match in_time(completed, ttl, around) {
         at if at <= around.now => Decision::act(Reason::RequestOver, Action::Delete),
         at => Decision::later(Reason::RequestOver, at),

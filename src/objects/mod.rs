@@ -12,6 +12,7 @@ pub mod job;
 pub mod lenient;
 pub mod node;
 pub mod pod;
+pub mod pod_readiness;
 pub mod pod_template;
 pub mod pull_job;
 pub mod recreate_request;

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::lenient::{Lenient, Object, Present};
 use super::pod::{Container, Pod};
+use super::pod_readiness::{GateCondition, KRUISE_POD_READY, PodReadiness};
 use super::wire::PodWire;
 
 type Text = Lenient<Option<Box<str>>>;
@@ -29,6 +30,8 @@ pub struct RestartPod {
     pub details: Vec<Details>,
     /// The names of `spec.initContainers`, native sidecars among them.
     pub init_containers: Vec<Box<str>>,
+    /// Its readiness, where it has the readiness gate `KruisePodReady`.
+    pub readiness: Option<PodReadiness>,
 }
 
 /// What a restart has to know of a container.
@@ -79,6 +82,21 @@ struct MetaWire {
 struct SpecWire {
     containers: Objects<ContainerWire>,
     init_containers: Objects<ContainerWire>,
+    readiness_gates: Objects<ReadinessGateWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ReadinessGateWire {
+    condition_type: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ConditionWire {
+    r#type: Text,
+    status: Text,
+    message: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -94,6 +112,7 @@ struct ContainerWire {
 struct StatusWire {
     observed_generation: Integer,
     container_statuses: Objects<ContainerStatusWire>,
+    conditions: Objects<ConditionWire>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -145,6 +164,7 @@ impl RestartPodWire {
         let pod = self.pod.read()?;
         let spec = self.more.spec.value.0;
         let status = self.more.status.value.0;
+        let readiness = spec.has_gate().then(|| readiness(&status.conditions));
         let statuses: Vec<_> = status.container_statuses.value.into_iter().map(|status| status.value.0).collect();
         Some(RestartPod {
             pod,
@@ -152,8 +172,23 @@ impl RestartPodWire {
             observed_generation: status.observed_generation.value,
             details: spec.containers.value.into_iter().map(|container| container.value.0.read(&statuses)).collect(),
             init_containers: spec.init_containers.value.into_iter().filter_map(|container| container.value.0.name.value).collect(),
+            readiness,
         })
     }
+}
+
+impl SpecWire {
+    fn has_gate(&self) -> bool {
+        self.readiness_gates.value.iter().any(|gate| gate.value.0.condition_type.value.as_deref() == Some(KRUISE_POD_READY))
+    }
+}
+
+fn readiness(conditions: &Objects<ConditionWire>) -> PodReadiness {
+    let find = |kind: &str| conditions.value.iter().map(|one| &one.value.0).find(|one| one.r#type.value.as_deref() == Some(kind));
+    let is_true = |condition: &ConditionWire| condition.status.value.as_deref() == Some("True");
+    let gate = find(KRUISE_POD_READY)
+        .map(|gate| GateCondition { is_true: is_true(gate), message: gate.message.value.clone().unwrap_or_default() });
+    PodReadiness { gate, is_ready: find("Ready").is_some_and(is_true) }
 }
 
 impl ContainerWire {
@@ -195,6 +230,21 @@ mod tests {
         assert_eq!((index, &*container.image, details.ready, &*details.image_id), (1, "log:1", true, "r.example/log@sha256:1"));
         assert!(pod.details[0].pulls_always && pod.details[0].has_startup_probe && !pod.details[1].pulls_always);
         assert_eq!(pod.find("setup"), None);
+    }
+
+    #[test]
+    fn readiness_is_read_where_the_gate_is() {
+        let conditions = json!([{"type": "Ready", "status": "True"}, {"type": KRUISE_POD_READY, "status": "False", "message": "[]"}]);
+        let pod = |gates: &Value, conditions: &Value| {
+            let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"readinessGates": gates, "containers": []},
+                "status": {"conditions": conditions}});
+            read(pod).unwrap().readiness
+        };
+        let gates = json!([{"conditionType": "other"}, {"conditionType": KRUISE_POD_READY}]);
+        let gate = Some(GateCondition { is_true: false, message: "[]".into() });
+        assert_eq!(pod(&gates, &conditions), Some(PodReadiness { gate, is_ready: true }));
+        assert_eq!(pod(&gates, &json!([1, {"type": 2}])), Some(PodReadiness::default()));
+        assert_eq!(pod(&json!([{"conditionType": "other"}, 3]), &conditions), None);
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub const POD_UID: &str = "crr.apps.kruise.io/pod-uid";
 pub const NODE_NAME: &str = "crr.apps.kruise.io/node-name";
 /// The label of a request that is not completed.
 pub const ACTIVE: &str = "crr.apps.kruise.io/active";
+/// The annotation that says since when the pod is kept not ready for `unreadyGracePeriodSeconds`, and the finalizer of a request whose
+/// entry in the pod's readiness is to be taken away before the request is gone: one string in OpenKruise, too.
+pub const UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
 /// The label by which OpenKruise 1.9 says that the pod's node is a virtual one, whose vendor may carry requests out.
 pub const NODE_TYPE: &str = "type";
 /// The value of [`NODE_TYPE`].
@@ -43,6 +46,10 @@ pub struct RestartRequest {
     pub on_virtual_node: bool,
     /// The annotation [`JOURNAL`]; `None` where it is not there, or not one of ours.
     pub journal: Option<Journal>,
+    /// `metadata.finalizers`
+    pub finalizers: Vec<Box<str>>,
+    /// The annotation [`UNREADY_ACQUIRED`].
+    pub unready_acquired: Option<Box<str>>,
     /// `spec.podName`
     pub pod_name: Box<str>,
     /// `spec.containers`, in their order.

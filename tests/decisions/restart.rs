@@ -1,6 +1,7 @@
 //! Restarts of single containers.
 
 mod outcomes;
+mod readiness;
 mod refusals;
 mod strategy;
 pub mod world;
@@ -64,6 +65,7 @@ fn the_steps_in_their_order() {
             Action::Report(_) => "report",
             Action::Swap(..) => "swap",
             Action::Release | Action::Delete => "end",
+            Action::Finalize(_) | Action::NoteUnready | Action::SetReadiness(_) => panic!("nobody has asked for it"),
         });
         world.write(&action);
     }

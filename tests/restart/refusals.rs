@@ -28,6 +28,7 @@ async fn what_is_wrong_is_named_with_what_to_do() {
         (&[], "say what to restart"),
         (&["web-0", "--max-unavailable", "0"], "1 is the least"),
         (&["web-0", "--timeout", "2"], "3.."),
+        (&["web-0", "-c", "app", "--direct", "--unready-grace-period", "5"], "--unready-grace-period needs ContainerRecreateRequests"),
     ] {
         let ran = world.restart(arguments).await;
         assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{arguments:?}: {ran:?}");

@@ -2,6 +2,7 @@
 
 mod lives;
 mod nodes;
+mod readiness;
 mod world;
 
 use serde_json::json;

@@ -233,7 +233,8 @@ impl UnderWay {
                 request.states = states.clone();
                 request.completed_at = (*phase == RequestPhase::Completed).then(time_of_day);
             }
-            Action::Swap(..) | Action::Release | Action::Delete => {}
+            // Without a request nothing could repair the readiness of the pod, so it is not asked for.
+            Action::Swap(..) | Action::Release | Action::Delete | Action::Finalize(_) | Action::NoteUnready | Action::SetReadiness(_) => {}
         }
         self.memory.settle(&before, action, Made::Yes);
     }

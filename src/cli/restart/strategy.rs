@@ -13,8 +13,8 @@ pub(super) struct StrategyArgs {
     /// kept; the request then says so
     #[arg(long, value_name = "SECONDS")]
     pub(super) grace_period: Option<u32>,
-    /// Seconds that a pod with the readiness gate KruisePodReady is kept not ready before its containers are stopped; OpenKruise's daemon
-    /// sees to it; `swaplet run --restart` does not yet, and says so in the status
+    /// Seconds that a pod with the readiness gate KruisePodReady is kept not ready before its containers are stopped; other pods stay ready,
+    /// and are restarted so much later. Needs requests: not with --direct
     #[arg(long, value_name = "SECONDS")]
     pub(super) unready_grace_period: Option<u32>,
     /// Seconds that a container has to be ready to count as restarted

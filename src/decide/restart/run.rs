@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::container::{Step, Target};
-use super::{Action, Around, Decision, Memory, Status};
+use super::{Action, Around, Decision, Memory, Status, readiness};
 use crate::decide::decision::{Report, Swap};
 use crate::decide::reason::Reason;
 use crate::objects::recreate_request::RequestPhase;
@@ -32,6 +32,9 @@ pub(super) fn go_on(request: &RestartRequest, journal: &Journal, pod: &RestartPo
     }
     let plan = Plan::of(request, pod, memory, around);
     if !plan.marks.is_empty() {
+        if let Some(before) = readiness::before_restart(request, pod, around) {
+            return before;
+        }
         let mut journal = journal.clone();
         journal.0.extend(plan.marks);
         return Decision::act(Reason::RestartPending, Action::WriteDown(journal));
@@ -85,8 +88,7 @@ fn remark(request: &RestartRequest, pod: &RestartPod) -> Box<str> {
         )),
         _ => None,
     };
-    let unready = request.strategy.unready_seconds.map(|_| "strategy.unreadyGracePeriodSeconds is not honoured yet".to_owned());
-    grace.into_iter().chain(unready).collect::<Vec<_>>().join("; ").into()
+    grace.into_iter().chain(readiness::remark(request, pod)).collect::<Vec<_>>().join("; ").into()
 }
 
 impl Plan {

@@ -6,7 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
-use super::{ACTIVE, JOURNAL, Journal, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, VIRTUAL_KUBELET, Wanted};
+use super::{
+    ACTIVE, JOURNAL, Journal, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, UNREADY_ACQUIRED, VIRTUAL_KUBELET,
+    Wanted,
+};
 use crate::objects::lenient::{Lenient, Object, Present};
 use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
 
@@ -46,6 +49,7 @@ struct MetaWire {
     deletion_timestamp: Lenient<Present>,
     labels: Texts,
     annotations: Texts,
+    finalizers: Lenient<Vec<Text>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -116,12 +120,14 @@ impl RestartRequestWire {
         let Self { more, spec, status, .. } = self;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let label = |key: &str| more.labels.value.0.get(key).and_then(|text| text.value.as_deref());
-        let journal = more.annotations.value.0.get(JOURNAL).and_then(|text| text.value.as_deref());
+        let annotation = |key: &str| more.annotations.value.0.get(key).and_then(|text| text.value.as_deref());
         Some(RestartRequest {
             pod_uid: label(POD_UID).filter(|uid| !uid.is_empty()).map(Into::into),
             active: label(ACTIVE).is_some(),
             on_virtual_node: label(NODE_TYPE) == Some(VIRTUAL_KUBELET),
-            journal: journal.and_then(Journal::read),
+            journal: annotation(JOURNAL).and_then(Journal::read),
+            unready_acquired: annotation(UNREADY_ACQUIRED).filter(|time| !time.is_empty()).map(Into::into),
+            finalizers: more.finalizers.value.into_iter().filter_map(|finalizer| finalizer.value).collect(),
             namespace: required(more.namespace)?,
             name: required(more.name)?,
             uid: required(more.uid)?,
@@ -193,7 +199,7 @@ mod tests {
         let journal = Journal([("app".into(), mark.clone())].into());
         let request = read(json!({
             "metadata": {"name": "r", "namespace": "ns", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
-                "labels": {POD_UID: "pu", ACTIVE: "true", "other": 1}, "annotations": {JOURNAL: journal.as_text()}, "managedFields": [{}]},
+                "labels": {POD_UID: "pu", ACTIVE: "true", "other": 1}, "annotations": {JOURNAL: journal.as_text(), UNREADY_ACQUIRED: "2026-01-01T00:00:05Z"}, "finalizers": ["x"], "managedFields": [{}]},
             "spec": {"podName": "p", "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0,
                 "containers": [{"name": "app", "statusContext": {"containerID": "x", "restartCount": 0}}, {"name": "log"}],
                 "strategy": {"failurePolicy": "Ignore", "orderedRecreate": true, "forceRecreate": true, "minStartedSeconds": -3,
@@ -204,6 +210,7 @@ mod tests {
         .unwrap();
         assert_eq!((request.pod_uid.as_deref(), request.active, request.on_virtual_node), (Some("pu"), true, false));
         assert_eq!(request.mark("app"), Some(&mark));
+        assert_eq!((request.unready_acquired.as_deref(), &*request.finalizers), (Some("2026-01-01T00:00:05Z"), &["x".into()][..]));
         assert!(request.containers[0].has_context && !request.containers[1].has_context);
         let strategy = Strategy {
             ignores_failures: true,
@@ -222,7 +229,7 @@ mod tests {
     fn what_has_a_wrong_type_is_absent() {
         for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
             let request = read(json!({
-                "metadata": {"name": "r", "namespace": "ns", "uid": "u", "labels": strange, "annotations": {JOURNAL: strange}},
+                "metadata": {"name": "r", "namespace": "ns", "uid": "u", "labels": strange, "annotations": {JOURNAL: strange}, "finalizers": strange},
                 "spec": {"podName": strange, "containers": [strange, {"name": strange}], "strategy": strange},
                 "status": {"phase": strange, "completionTime": strange, "containerRecreateStates": [strange]},
             }))

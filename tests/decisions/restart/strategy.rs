@@ -122,9 +122,6 @@ fn another_grace_period_is_said_not_to_be_honoured() {
     let mut world = World::new(&request(&["app"], &json!({"terminationGracePeriodSeconds": 3})), &pod("Always"));
     world.settle();
     assert!(world.request.message.contains("terminationGracePeriodSeconds 3 is not honoured"), "{}", world.request.message);
-    let mut unready = World::new(&request(&["app"], &json!({"unreadyGracePeriodSeconds": 5})), &pod("Always"));
-    unready.settle();
-    assert_eq!(&*unready.request.message, "strategy.unreadyGracePeriodSeconds is not honoured yet");
     let mut same = World::of("Always");
     same.settle();
     assert_eq!(&*same.request.message, "");

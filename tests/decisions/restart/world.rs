@@ -10,6 +10,7 @@ use swaplet::decide::headroom::Headroom;
 use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::reason::Reason;
 use swaplet::decide::restart::{Action, Around, Decision, Made, Memory, Sight, decide};
+use swaplet::objects::pod_readiness::KRUISE_POD_READY;
 use swaplet::objects::recreate_request::RequestPhase;
 use swaplet::objects::restart_pod::{RestartPod, RestartPodWire};
 use swaplet::objects::restart_request::{RestartRequest, RestartRequestWire, StatePhase};
@@ -39,6 +40,16 @@ pub fn pod(policy: &str) -> Value {
 fn status(name: &str) -> Value {
     json!({"name": name, "image": images(name).0, "imageID": format!("r.example/{name}@{DIGEST}"), "containerID": format!("containerd://{name}-0"),
         "ready": true, "restartCount": 0, "state": {"running": {"startedAt": "2025-12-31T00:00:00Z"}}})
+}
+
+/// The same with the readiness gate, and what the message of its condition says; `True` where it says nothing.
+pub fn gated_pod(message: &str) -> Value {
+    let mut pod = pod("Always");
+    pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
+    let status = if message.is_empty() { "True" } else { "False" };
+    pod["status"]["conditions"] =
+        json!([{"type": "Ready", "status": status}, {"type": KRUISE_POD_READY, "status": status, "message": message}]);
+    pod
 }
 
 /// A request for containers of that pod.
@@ -214,6 +225,13 @@ pub fn apply(request: &mut RestartRequest, pod: Option<&mut RestartPod>, action:
             request.message.clone_from(&status.message);
             request.states.clone_from(&status.states);
             request.completed_at = (status.phase == RequestPhase::Completed).then_some(today).or(request.completed_at);
+        }
+        Action::Finalize(finalizers) => request.finalizers.clone_from(finalizers),
+        Action::NoteUnready => request.unready_acquired = Some(today.to_string().into()),
+        Action::SetReadiness(written) => {
+            let readiness = pod.expect("no pod").readiness.as_mut().expect("no readiness gate");
+            readiness.gate = Some(written.gate.clone());
+            readiness.is_ready &= !written.unready;
         }
         Action::Release => request.active = false,
         Action::Delete => request.deleting = true,

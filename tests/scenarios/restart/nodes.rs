@@ -1,6 +1,5 @@
 //! What nodes, users and other requests do to a restart.
 
-use http::Method;
 use serde_json::{Value, json};
 use swaplet::image::ImagePattern;
 use swaplet::testbed::virtual_node::{NodeOptions, OnUpdate, Profile, ProviderOptions};
@@ -199,8 +198,7 @@ async fn r5_a_request_that_is_deleted_halfway_leaves_nothing_to_be_done() {
     let _life = world.start_controller();
     world.request("r", &app()).await;
     world.wait(2).await;
-    let path = "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/r";
-    world.world.request(Method::DELETE, path, "application/json", &json!({})).await;
+    world.delete_request("r").await;
     world.wait(30).await;
     assert_eq!((world.restarts("app"), world.image("app")), (1, pinned(APP)));
     world.is_quiet().await;

@@ -76,6 +76,11 @@ impl Restarts {
         self.find(name).unwrap_or_else(|| panic!("there is no request {name}"))
     }
 
+    /// The user deletes a request.
+    pub async fn delete_request(&self, name: &str) {
+        self.world.request(Method::DELETE, &format!("{REQUESTS}/{name}"), "application/json", &json!({})).await;
+    }
+
     pub fn pod(&self) -> Arc<Value> {
         self.world.get("p")
     }
@@ -128,8 +133,16 @@ fn is_discovery(request: &Recorded) -> bool {
     request.resource.is_empty()
 }
 
-/// A patch of a pod changes images and nothing else, of this pod in this generation only.
+/// A patch of a pod changes images and nothing else, of this pod in this generation only; or two conditions, of this version only.
 fn is_guarded(request: &Recorded) {
+    if &*request.subresource == "status" {
+        assert_eq!(&*request.content_type, "application/strategic-merge-patch+json");
+        assert!(request.body["metadata"]["uid"].is_string() && request.body["metadata"]["resourceVersion"].is_string());
+        assert_eq!(request.body["status"].as_object().unwrap().keys().collect::<Vec<_>>(), ["conditions"]);
+        let kinds = request.body["status"]["conditions"].as_array().unwrap().iter().map(|condition| condition["type"].as_str().unwrap());
+        assert!(matches!(kinds.collect::<Vec<_>>()[..], ["KruisePodReady"] | ["KruisePodReady", "Ready"]), "{}", request.body);
+        return;
+    }
     assert_eq!((&*request.content_type, &*request.subresource), ("application/json-patch+json", ""));
     let operations = request.body.as_array().unwrap();
     let paths: Vec<_> =

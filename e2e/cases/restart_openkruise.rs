@@ -1,0 +1,220 @@
+//! What OpenKruise's own end-to-end tests of `ContainerRecreateRequest` ask for (`containerrecreate.go`), on a real kubelet without its
+//! daemon. Where a daemonless restart differs, the case says how.
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::pods::{EXITS_143, container, pod, spec};
+use crate::restart::{Restarts, restarts, started, status};
+use crate::world::{eventually, kubectl};
+
+/// How long a hook takes.
+const HOOK: i64 = 5;
+
+/// A running pod `p` of `app` and `sidecar`; `lifecycle` is that of `app`, whose hooks may write to the volume.
+async fn run_pod(case: &Restarts, lifecycle: Value, gated: bool) -> Pod {
+    let mut containers = ["app", "sidecar"].map(|name| container(&case.world, name, EXITS_143)).to_vec();
+    containers.iter_mut().for_each(|container| container["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}]));
+    containers[0]["lifecycle"] = lifecycle;
+    let mut spec = spec("Always", containers);
+    spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+    spec["terminationGracePeriodSeconds"] = 30.into();
+    if gated {
+        spec["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
+    }
+    case.world.create_pod(pod("p", spec)).await;
+    case.world.pod_is("p", "running", |pod| started(pod, "app").is_some() && started(pod, "sidecar").is_some()).await
+}
+
+fn hook(name: &str) -> Value {
+    json!({name: {"exec": {"command": ["sh", "-c", format!("echo {name} >> /shared/hooks; sleep {HOOK}")]}}})
+}
+
+async fn hooks(case: &Restarts) -> String {
+    kubectl(&["exec", "-n", &case.world.namespace, "p", "-c", "sidecar", "--", "cat", "/shared/hooks"]).await
+}
+
+fn both(strategy: Value) -> Value {
+    json!({"podName": "p", "containers": [{"name": "app"}, {"name": "sidecar"}], "strategy": strategy})
+}
+
+fn all(phase: &str) -> Value {
+    ["app", "sidecar"].iter().map(|name| json!({"name": name, "phase": phase, "isKilled": true})).collect()
+}
+
+async fn see(case: &Restarts) -> Pod {
+    case.world.pod_is("p", "there", |_| true).await
+}
+
+/// When the last container of this name ended, by the kubelet's clock.
+fn finished(pod: &Pod, name: &str) -> Timestamp {
+    let last = status(pod, name).and_then(|status| status.last_state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    last.unwrap_or_else(|| panic!("no end of {name}: {pod:#?}")).0
+}
+
+fn seconds(from: Timestamp, to: Timestamp) -> i64 {
+    to.duration_since(from).as_secs()
+}
+
+#[tokio::test]
+async fn crr_e1_one_container_with_a_minimum_time_and_a_time_to_live() {
+    let case = Restarts::new("crr-e1").await;
+    let _controller = case.controller().await;
+    let before = run_pod(&case, json!({}), false).await;
+    let strategy = json!({"minStartedSeconds": 5});
+    case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": strategy, "ttlSecondsAfterFinished": 3})).await;
+    let request = eventually("the request to be taken up", || async {
+        let request = case.requests.get("r").await.unwrap();
+        request.labels().contains_key("crr.apps.kruise.io/pod-uid").then_some(request)
+    })
+    .await;
+    let node = before.spec.as_ref().unwrap().node_name.clone().unwrap();
+    let labels = json!({"crr.apps.kruise.io/active": "true", "crr.apps.kruise.io/node-name": node,
+        "crr.apps.kruise.io/pod-uid": before.uid().unwrap()});
+    assert_eq!(json!(request.labels()), labels);
+    let spec = &request.data["spec"];
+    assert_eq!(spec["strategy"], json!({"failurePolicy": "Fail", "minStartedSeconds": 5, "terminationGracePeriodSeconds": 30}));
+    let context = json!({"containerID": status(&before, "app").unwrap().container_id, "restartCount": 0});
+    assert_eq!(spec["containers"], json!([{"name": "app", "statusContext": context}]));
+    let over = eventually("the request to be completed and released", || async {
+        let request = case.requests.get("r").await.unwrap();
+        let released = !request.labels().contains_key("crr.apps.kruise.io/active");
+        (request.data["status"]["phase"] == "Completed" && released).then_some(request)
+    })
+    .await;
+    assert_eq!(over.data["status"]["containerRecreateStates"], json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]));
+    let after = see(&case).await;
+    assert_eq!((restarts(&after, "app"), restarts(&after, "sidecar")), (1, 0));
+    let completed: Timestamp = over.data["status"]["completionTime"].as_str().unwrap().parse().unwrap();
+    assert!(seconds(started(&after, "app").unwrap(), completed) > 4);
+    eventually("its time to be over", || async { case.requests.get_opt("r").await.unwrap().is_none().then_some(()) }).await;
+    case.world.done().await;
+}
+
+/// How long after `app` was stopped `sidecar` was, with a postStart hook of `app`.
+async fn gap(case: &str, strategy: Value) -> i64 {
+    let case = Restarts::new(case).await;
+    let _controller = case.controller().await;
+    run_pod(&case, hook("postStart"), false).await;
+    case.request("r", &both(strategy)).await;
+    assert_eq!(case.completed("r").await, all("Succeeded"));
+    let after = see(&case).await;
+    assert_eq!((restarts(&after, "app"), restarts(&after, "sidecar")), (1, 1));
+    assert_eq!(hooks(&case).await, "postStart\npostStart\n");
+    let gap = seconds(finished(&after, "app"), finished(&after, "sidecar"));
+    case.world.done().await;
+    gap
+}
+
+#[tokio::test]
+async fn crr_e1b_crr_e2_two_containers_do_not_wait_for_each_other() {
+    let gap = gap("crr-e2", json!({})).await;
+    assert!(gap < HOOK, "{gap} s: as if it had waited");
+}
+
+#[tokio::test]
+async fn crr_e2b_ordered_the_second_waits_for_the_post_start_of_the_first() {
+    let gap = gap("crr-e2b", json!({"orderedRecreate": true})).await;
+    assert!(gap >= HOOK, "{gap} s");
+}
+
+#[tokio::test]
+async fn crr_e4_by_force_two_containers_do_not_wait_for_each_other() {
+    let gap = gap("crr-e4", json!({"forceRecreate": true})).await;
+    assert!(gap < HOOK, "{gap} s: as if it had waited");
+}
+
+#[tokio::test]
+async fn crr_e4b_by_force_and_ordered_the_second_waits() {
+    let gap = gap("crr-e4b", json!({"forceRecreate": true, "orderedRecreate": true})).await;
+    assert!(gap >= HOOK, "{gap} s");
+}
+
+/// The kubelet runs the pod's own hook.
+#[tokio::test]
+async fn crr_e3_the_pre_stop_hook_runs_to_its_end() {
+    let case = Restarts::new("crr-e3").await;
+    let _controller = case.controller().await;
+    run_pod(&case, hook("preStop"), false).await;
+    case.request("r", &both(json!({}))).await;
+    assert_eq!(case.completed("r").await, all("Succeeded"));
+    let after = see(&case).await;
+    assert_eq!(hooks(&case).await, "preStop\n");
+    let created = case.requests.get("r").await.unwrap().creation_timestamp().unwrap().0;
+    assert!(seconds(created, finished(&after, "app")) >= HOOK);
+    case.world.done().await;
+}
+
+/// OpenKruise leaves the states at Pending; here they say what has happened. What was begun goes on, as there.
+#[tokio::test]
+async fn crr_e3b_the_deadline_passes_while_the_pre_stop_hook_runs() {
+    let case = Restarts::new("crr-e3b").await;
+    let _controller = case.controller().await;
+    run_pod(&case, json!({"preStop": {"exec": {"command": ["sleep", "12"]}}}), false).await;
+    case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 6})).await;
+    let message = "recreating has exceeded the activeDeadlineSeconds";
+    assert_eq!(case.completed("r").await, json!([{"name": "app", "phase": "Failed", "message": message, "isKilled": true}]));
+    let after = case.world.pod_is("p", "restarted all the same", |pod| restarts(pod, "app") == 1 && started(pod, "app").is_some()).await;
+    assert_eq!(restarts(&after, "sidecar"), 0);
+    case.world.done().await;
+}
+
+fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
+    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == kind)
+}
+
+fn gate(pod: &Pod) -> (&str, &str) {
+    condition(pod, "KruisePodReady").map_or(("", ""), |gate| (&gate.status, gate.message.as_deref().unwrap_or_default()))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
+}
+
+/// Somebody else writes the condition, as OpenKruise does.
+async fn say(case: &Restarts, status: &str, message: &str) {
+    let conditions = json!([{"type": "KruisePodReady", "status": status, "message": message}]);
+    let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
+    case.world.api::<Pod>().patch_status("p", &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Unlike with the daemon, another grace period than the pod's is not kept, and that is said.
+#[tokio::test]
+async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
+    const OTHER: &str = r#"{"userAgent":"Lifecycle","key":"another"}"#;
+    let case = Restarts::new("crr-e3c").await;
+    let _controller = case.controller().await;
+    run_pod(&case, hook("preStop"), true).await;
+    say(&case, "True", "").await;
+    case.world.pod_is("p", "ready", is_ready).await;
+
+    case.request("r", &both(json!({"unreadyGracePeriodSeconds": 3, "terminationGracePeriodSeconds": 3}))).await;
+    let ours = |request: &str| format!(r#"{{"userAgent":"ContainerRecreateRequest","key":"{}/{request}"}}"#, case.world.namespace);
+    let alone = format!("[{}]", ours("r"));
+    let kept = case.world.pod_is("p", "kept not ready", |pod| gate(pod) == ("False", &*alone)).await;
+    assert_eq!((is_ready(&kept), restarts(&kept, "app")), (false, 0), "before anything is stopped");
+    say(&case, "False", &format!("[{},{OTHER}]", ours("r"))).await;
+    assert_eq!(case.completed("r").await, all("Succeeded"));
+    let others = format!("[{OTHER}]");
+    let left = case.world.pod_is("p", "kept not ready by another alone", |pod| gate(pod) == ("False", &*others)).await;
+    assert!(!is_ready(&left));
+    let request = case.requests.get("r").await.unwrap();
+    let message = request.data["status"]["message"].as_str().unwrap();
+    assert!(message.contains("terminationGracePeriodSeconds 3 is not honoured"), "{message}");
+    let since: Timestamp = request.annotations()["crr.apps.kruise.io/unready-acquired"].parse().unwrap();
+    assert!(seconds(since, finished(&left, "app")) >= 3 + HOOK, "first the time, then the hook");
+
+    // Nobody else keeps it so.
+    say(&case, "True", "[]").await;
+    case.world.pod_is("p", "ready", is_ready).await;
+    case.request("again", &json!({"podName": "p", "containers": [{"name": "sidecar"}], "strategy": {"unreadyGracePeriodSeconds": 0}}))
+        .await;
+    assert_eq!(case.completed("again").await[0]["phase"], "Succeeded");
+    case.world.pod_is("p", "ready again", |pod| gate(pod) == ("True", "[]") && is_ready(pod)).await;
+    eventually("the request to be let go", || async { case.requests.get("again").await.unwrap().finalizers().is_empty().then_some(()) })
+        .await;
+    case.world.done().await;
+}
