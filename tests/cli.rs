@@ -128,7 +128,12 @@ fn warming_teaches_with_examples_limits_and_exit_codes() {
         "Virtual nodes keep no images",
         "Exit codes: 0",
         "[default: 600]",
+        "swaplet warm status",
     ] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    let help = text(&swaplet(&["warm", "status", "--help"]).stdout);
+    for word in ["Examples:", "swaplet warm status -n swaplet-warm", "Announced", "lists 50 images by default", "Exit codes: 0"] {
         assert!(help.contains(word), "{word}: {help}");
     }
 }

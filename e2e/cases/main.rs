@@ -38,4 +38,5 @@ mod warm;
 mod warm_images;
 mod warm_node;
 mod warm_registry;
+mod warm_status;
 mod world;

@@ -21,7 +21,7 @@ use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
 /// A namespace, and the account of one who may warm there.
 pub struct Warmer {
     pub world: World,
-    kubeconfig: PathBuf,
+    pub kubeconfig: PathBuf,
     park: String,
     folder: tempfile::TempDir,
 }

@@ -1,16 +1,19 @@
 //! `swaplet warm`: images are on nodes before pods need them.
 
 mod results;
+mod status;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use anyhow::Context;
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use self::results::{Progress, Results};
+use self::status::StatusArgs;
 use super::client::ClusterArgs;
 use super::print;
 use super::rules::NodeTableArgs;
@@ -46,6 +49,9 @@ Examples:
   kubectl apply -f deploy/warm.yaml
   swaplet warm registry.example/private:v1 -n swaplet-warm --pull-secret registry-login
 
+  # What is known to be on which node, and how it was proved
+  swaplet warm status --help
+
   # One row for each image and node; everything, for programs
   swaplet warm registry.example/app:v7 -o wide
   swaplet warm registry.example/app:v7 -o json | jq '.results[] | select(.result == \"Failed\")'
@@ -70,14 +76,16 @@ cluster cannot be used; 2 wrong usage; 130 interrupted.";
 ///
 /// Works with your own rights, without a daemon on the nodes and without anything installed in the cluster.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(super) struct WarmArgs {
+    #[command(subcommand)]
+    command: Option<WarmCommand>,
     /// The images, in the order in which they are pulled
     #[arg(value_name = "IMAGE", required = true, value_parser = ImageReference::parse)]
     images: Vec<ImageReference>,
     /// The park image, as `swaplet park-image push` has pushed it; nodes must be able to pull it
-    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse)]
-    park_image: ImageReference,
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", required = true, value_parser = ImageReference::parse)]
+    park_image: Option<ImageReference>,
     /// Only nodes with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
     selector: String,
@@ -108,8 +116,18 @@ pub(super) struct WarmArgs {
     cluster: ClusterArgs,
 }
 
+/// What else can be done about warm images.
+#[derive(Debug, Subcommand)]
+enum WarmCommand {
+    Status(StatusArgs),
+}
+
 impl WarmArgs {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(WarmCommand::Status(args)) = self.command {
+            return args.run().await;
+        }
+        let park_image = self.park_image.context("--park-image IMAGE is missing")?;
         let table = self.table.table()?;
         let images = each_once(&self.images);
         let limits = Limits {
@@ -123,7 +141,7 @@ impl WarmArgs {
         let warmers = Warmers {
             namespace: namespace.into(),
             run: run_id(time_of_day(), std::process::id()),
-            park_image: self.park_image.as_str().into(),
+            park_image: park_image.as_str().into(),
             pull_secrets: self.pull_secrets.iter().map(|name| name.as_str().into()).collect(),
             life_seconds,
         };

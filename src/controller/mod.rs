@@ -28,6 +28,7 @@ pub mod serve;
 pub mod snapshot;
 pub mod verdict_store;
 pub mod warm;
+pub mod warm_status;
 pub mod watch;
 pub mod writer;
 pub mod writer_finish;

@@ -33,7 +33,7 @@ const LATE_EVENTS: Duration = Duration::from_secs(2);
 /// How long the pods of a run that is broken off may take to be deleted.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 /// The Events that tell of pulls.
-const PULLED: &str = "involvedObject.kind=Pod,reason=Pulled";
+pub(super) const PULLED: &str = "involvedObject.kind=Pod,reason=Pulled";
 
 /// What is to be warmed, and where.
 #[derive(Clone, Debug)]

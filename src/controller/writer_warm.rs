@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
 use crate::decide::warm::{Action, Answer};
 use crate::image::Kind;
-use crate::objects::warmer_pod::{BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, NODE, RUN, WarmerPodWire};
+use crate::objects::warmer_pod::{BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, NAME_PREFIX, NODE, RUN, WarmerPodWire};
 
 /// Where the park program is copied to. A name that no image has: what an image has there would be hidden.
 const MOUNT: &str = "/.swaplet-warm";
@@ -168,5 +168,5 @@ fn name(warmers: &Warmers, node: &str, number: u32) -> String {
     use sha2::{Digest as _, Sha256};
     let digest = Sha256::digest(node);
     let short = digest.iter().take(5).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    format!("swaplet-warm-{}-{short}-{number}", warmers.run)
+    format!("{NAME_PREFIX}{}-{short}-{number}", warmers.run)
 }

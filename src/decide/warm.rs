@@ -2,12 +2,14 @@
 //!
 //! A node gets one *warmer pod*, whose container runs the park program from a volume, so that nothing of an image ever runs. Its image is
 //! swapped from one to the next ([`node`]); that an image is there is believed only from the pod's status ([`evidence`]). [`nodes`] says
-//! where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a pull.
+//! where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a pull. [`known`] answers those
+//! who only ask.
 //!
 //! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as an argument, as everywhere here.
 
 pub mod evidence;
 mod image;
+pub mod known;
 mod node;
 pub mod nodes;
 pub mod pulled;

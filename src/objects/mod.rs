@@ -11,6 +11,7 @@ pub mod go_duration;
 pub mod job;
 pub mod lenient;
 pub mod node;
+pub mod node_images;
 pub mod pod;
 pub mod pod_readiness;
 pub mod pod_template;

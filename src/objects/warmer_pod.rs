@@ -20,6 +20,8 @@ pub const NODE: &str = "swaplet.io/warm-node";
 pub const IMAGE: &str = "swaplet.io/warm-image";
 /// The annotation that a swap adds: the id of the container that was there before it, or nothing where there was none.
 pub const BEFORE: &str = "swaplet.io/warm-before";
+/// What the names of all warmer pods begin with.
+pub const NAME_PREFIX: &str = "swaplet-warm-";
 /// The name of the container whose image is swapped.
 pub const CONTAINER: &str = "warmer";
 /// The name of the init container that copies the park program.

@@ -28,6 +28,7 @@ mod rollout;
 mod small_pods;
 mod verdicts;
 mod warm;
+mod warm_known;
 mod warm_pods;
 mod writes;
 mod wrong_types;

@@ -51,7 +51,7 @@ fn sentence(Ended { node, image, end, pulled }: &Ended) -> String {
     }
 }
 
-fn how(pulled: Option<&Pulled>) -> String {
+pub fn how(pulled: Option<&Pulled>) -> String {
     match pulled {
         Some(Pulled { took: Some(took), bytes, .. }) => {
             let size = bytes.map(|bytes| format!(", {}", size(bytes))).unwrap_or_default();
@@ -167,7 +167,7 @@ impl Results {
     }
 }
 
-fn header(cells: &[&str]) -> Vec<String> {
+pub fn header(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 

@@ -1,0 +1,207 @@
+//! `swaplet warm status`: what is known to be on which node, and how it was proved.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::results::{header, how};
+use crate::cli::client::ClusterArgs;
+use crate::cli::rules::NodeTableArgs;
+use crate::cli::table::{Output, age, dash, render};
+use crate::cli::{print, slowly};
+use crate::controller::clock::time_of_day;
+use crate::controller::list::words;
+use crate::controller::warm_status::{Answer, Question, ask};
+use crate::decide::warm::known::{Announced, Knowledge, Known};
+use crate::image::ImageReference;
+
+const EXAMPLES: &str = "\
+Examples:
+  # Every image that warmer pods have had within the last hour, on each node
+  swaplet warm status -n swaplet-warm
+
+  # Whether these two images are known to be on the nodes of a pool; the Events of all pods of all namespaces count
+  swaplet warm status registry.example/app:v7 registry.example/proxy:1.2 -l node-pool=batch -A
+
+  # For programs
+  swaplet warm status registry.example/app:v7 -A -o json | jq '.images[] | select(.known == \"NotKnown\")'
+
+KNOWN says how:
+  Proved      a container of a warmer pod has the image; as long as it is there, the kubelet keeps the image
+  Announced   the kubelet has said in an Event that the image was pulled or was there; AGE is how long ago. The garbage collection of
+              the kubelet may have removed it since, if its disk is nearly full
+  Claimed     no proof: the node lists the image in its status
+  Failed      a warmer pod waits for the image, and the node cannot pull it
+  Pulling     a warmer pod waits for the image
+  Skipped     the node keeps no images for later pods
+  NotKnown    nothing. A node lists 50 images by default, so one that it does not list may be there
+
+API servers keep Events for an hour, if they are not told otherwise. You need to list nodes, and in the namespace pods and events.
+
+Exit codes: 0 what is known was printed, 1 nodes, pods or events cannot be read, 2 wrong usage.";
+
+/// Say what is known to be on which node, and how it was proved
+///
+/// Reads nodes, warmer pods and the kubelets' Events, and writes nothing.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct StatusArgs {
+    /// Only these images, also where nothing is known of them [default: all that warmer pods have had]
+    #[arg(value_name = "IMAGE", value_parser = ImageReference::parse)]
+    images: Vec<ImageReference>,
+    /// Only nodes with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    selector: String,
+    /// Only this node; may be given several times [default: all nodes]
+    #[arg(long = "node", value_name = "NODE")]
+    nodes: Vec<String>,
+    /// The namespace of the pods and Events [default: that of the context]
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Pods and Events of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
+    #[command(flatten)]
+    table: NodeTableArgs,
+    /// How to print: a table (wide is the same), or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl StatusArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let table = self.table.table()?;
+        let client = self.cluster.client().await?;
+        let namespace = self.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let question = Question {
+            images: super::each_once(&self.images),
+            namespace: (!self.all_namespaces).then_some(namespace),
+            selector: self.selector,
+            names: self.nodes.into_iter().collect(),
+            table,
+        };
+        let asked = slowly("reading nodes, warmer pods and Events", ask(&client, &question)).await;
+        let Answer { known, remarks } = asked.map_err(|error| anyhow::anyhow!(words(&error))).context("cannot list nodes")?;
+        print(&show(&known, self.output, time_of_day())?)?;
+        remarks.iter().for_each(|remark| eprintln!("error: {remark}"));
+        Ok(if remarks.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED) })
+    }
+}
+
+fn show(known: &[Known], output: Output, now: Timestamp) -> anyhow::Result<String> {
+    let mut lines = vec![header(&["NODE", "IMAGE", "KNOWN", "AGE", "HOW"])];
+    lines.extend(known.iter().map(|known| cells(known, now)));
+    render(output, &lines, &json!({"images": known.iter().map(value).collect::<Vec<_>>()}))
+}
+
+fn cells(Known { node, image, knowledge }: &Known, now: Timestamp) -> Vec<String> {
+    let age = at(knowledge).map(|at| age(at, now)).unwrap_or_default();
+    vec![node.to_string(), dash(image.as_deref().unwrap_or_default()), word(knowledge).to_owned(), dash(age), proof(knowledge)]
+}
+
+fn value(Known { node, image, knowledge }: &Known) -> Value {
+    let pulled = match knowledge {
+        Knowledge::Announced(announced) => Some(&announced.pulled),
+        _ => None,
+    };
+    json!({
+        "node": node, "image": image, "known": word(knowledge), "how": proof(knowledge),
+        "pod": pod(knowledge), "since": at(knowledge).map(|at| at.to_string()),
+        "pullSeconds": pulled.and_then(|pulled| pulled.took).map(|took| took.as_secs_f64()),
+        "bytes": pulled.and_then(|pulled| pulled.bytes),
+    })
+}
+
+const fn word(knowledge: &Knowledge) -> &'static str {
+    match knowledge {
+        Knowledge::Proved { .. } => "Proved",
+        Knowledge::Failed { .. } => "Failed",
+        Knowledge::Announced(_) => "Announced",
+        Knowledge::Pulling { .. } => "Pulling",
+        Knowledge::Claimed { .. } => "Claimed",
+        Knowledge::Skipped(_) => "Skipped",
+        Knowledge::Nothing { .. } => "NotKnown",
+    }
+}
+
+fn proof(knowledge: &Knowledge) -> String {
+    match knowledge {
+        Knowledge::Proved { pod, .. } => format!("a container of pod {pod} has it"),
+        Knowledge::Failed { pod, why } => format!("pod {pod} waits for it: {why}"),
+        Knowledge::Announced(Announced { pod, pulled, .. }) => format!("the kubelet said of pod {pod}: {}", how(Some(pulled))),
+        Knowledge::Pulling { pod } => format!("pod {pod} waits for it"),
+        Knowledge::Claimed { listed } => format!("no proof; it is among the {listed} images that the node lists"),
+        Knowledge::Skipped(why) => why.clone(),
+        Knowledge::Nothing { listed } => format!("no proof; the node lists {listed} images"),
+    }
+}
+
+const fn at(knowledge: &Knowledge) -> Option<Timestamp> {
+    match knowledge {
+        Knowledge::Proved { since, .. } => *since,
+        Knowledge::Announced(announced) => announced.at,
+        _ => None,
+    }
+}
+
+fn pod(knowledge: &Knowledge) -> Option<&str> {
+    match knowledge {
+        Knowledge::Proved { pod, .. } | Knowledge::Failed { pod, .. } | Knowledge::Pulling { pod } => Some(pod),
+        Knowledge::Announced(announced) => Some(&announced.pod),
+        Knowledge::Claimed { .. } | Knowledge::Skipped(_) | Knowledge::Nothing { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::decide::warm::pulled::Pulled;
+
+    fn at(second: i64) -> Option<Timestamp> {
+        Timestamp::from_second(second).ok()
+    }
+
+    fn known() -> Vec<Known> {
+        let pulled = Pulled { image: "r.example/b:1".into(), took: Some(Duration::from_millis(1500)), bytes: Some(48_200_000) };
+        let announced = Announced { node: "n".into(), pod: "p-2".into(), uid: "u".into(), at: at(0), pulled };
+        let row = |node: &str, image: Option<&str>, knowledge| Known { node: node.into(), image: image.map(Into::into), knowledge };
+        vec![
+            row("n", Some("r.example/a:1"), Knowledge::Proved { pod: "p-1".into(), since: at(240) }),
+            row("n", Some("r.example/b:1"), Knowledge::Announced(announced)),
+            row("n", Some("r.example/c:1"), Knowledge::Failed { pod: "p-1".into(), why: "ErrImagePull: not found".into() }),
+            row("n", Some("r.example/d:1"), Knowledge::Claimed { listed: 50 }),
+            row("n", Some("r.example/e:1"), Knowledge::Nothing { listed: 50 }),
+            row("v", None, Knowledge::Skipped("keeps no images".to_owned())),
+        ]
+    }
+
+    #[test]
+    fn the_table_says_what_is_known_and_how() {
+        let text = show(&known(), Output::Table, Timestamp::from_second(300).unwrap()).unwrap();
+        let expected = [
+            "NODE   IMAGE           KNOWN       AGE   HOW",
+            "n      r.example/a:1   Proved      60s   a container of pod p-1 has it",
+            "n      r.example/b:1   Announced   5m    the kubelet said of pod p-2: pulled in 1.5 s, 48.2 MB",
+            "n      r.example/c:1   Failed      -     pod p-1 waits for it: ErrImagePull: not found",
+            "n      r.example/d:1   Claimed     -     no proof; it is among the 50 images that the node lists",
+            "n      r.example/e:1   NotKnown    -     no proof; the node lists 50 images",
+            "v      -               Skipped     -     keeps no images",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn programs_get_numbers_and_times() {
+        let json: Value = serde_json::from_str(&show(&known(), Output::Json, Timestamp::UNIX_EPOCH).unwrap()).unwrap();
+        let told = &json["images"][1];
+        assert_eq!((&told["pullSeconds"], &told["bytes"], &told["pod"]), (&json!(1.5), &json!(48_200_000), &json!("p-2")));
+        assert_eq!((&told["since"], &json["images"][5]["image"]), (&json!("1970-01-01T00:00:00Z"), &Value::Null));
+    }
+}
