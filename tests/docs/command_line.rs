@@ -1,0 +1,99 @@
+//! The reference of the command line (`docs/cli`) and the man pages (`docs/man`) are generated from its definition.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+/// Set to anything, the files are written instead of compared.
+const UPDATE: &str = "SWAPLET_UPDATE_DOCS";
+/// The width of `--help` on a wide terminal, whatever the terminal of this test is.
+const WIDTH: usize = 100;
+
+/// File names with what belongs into them.
+type Files = BTreeMap<String, String>;
+
+#[test]
+fn the_reference_of_the_command_line_is_up_to_date() {
+    let mut files = Files::new();
+    let root = command();
+    files.insert("README.md".to_owned(), index(&root));
+    visit(&root, &mut |command| {
+        files.insert(format!("{}.md", file_stem(command)), page(command));
+    });
+    keep("docs/cli", &files);
+}
+
+#[test]
+fn the_man_pages_are_up_to_date() {
+    let mut files = Files::new();
+    visit(&command(), &mut |command| {
+        let mut page = Vec::new();
+        Man::new(command.clone()).render(&mut page).unwrap();
+        files.insert(format!("{}.1", file_stem(command)), String::from_utf8(page).unwrap());
+    });
+    keep("docs/man", &files);
+}
+
+/// The definition, independent of the terminal and of the environment in which it is printed.
+fn command() -> Command {
+    fn settle(command: Command) -> Command {
+        let names: Vec<_> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+        let command = command.term_width(WIDTH).disable_help_subcommand(true).mut_args(|argument| argument.hide_env_values(true));
+        names.into_iter().fold(command, |command, name| command.mut_subcommand(name, settle))
+    }
+    let mut command = settle(swaplet::cli::Cli::command());
+    command.build();
+    command
+}
+
+fn visit(command: &Command, each: &mut impl FnMut(&Command)) {
+    each(command);
+    for sub in command.get_subcommands() {
+        visit(sub, each);
+    }
+}
+
+fn full_name(command: &Command) -> &str {
+    command.get_bin_name().unwrap_or(command.get_name())
+}
+
+fn file_stem(command: &Command) -> String {
+    full_name(command).replace(' ', "-")
+}
+
+fn index(root: &Command) -> String {
+    let mut text =
+        "# The command line\n\nGenerated from the program: each page is what `--help` says.\n\n| command | |\n|---|---|\n".to_owned();
+    visit(root, &mut |command| {
+        let about = command.get_about().unwrap().to_string();
+        writeln!(text, "| [{}]({}.md) | {about} |", full_name(command), file_stem(command)).unwrap();
+    });
+    text
+}
+
+/// What `--help` says. What follows the options has lines of its own, so it is not broken again.
+fn page(command: &Command) -> String {
+    let after = command.get_after_help().map(|help| format!("\n{help}\n")).unwrap_or_default();
+    let help = command.clone().after_help(None::<&str>).render_long_help().to_string();
+    let lines: Vec<_> = help.lines().map(str::trim_end).collect();
+    format!("# {}\n\n```text\n{}\n{after}```\n", full_name(command), lines.join("\n").trim_end())
+}
+
+/// Compares the folder with what belongs into it, or writes it.
+fn keep(folder: &str, files: &Files) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let there: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let stale = there.iter().filter(|name| !files.contains_key(*name));
+    if std::env::var_os(UPDATE).is_some() {
+        stale.for_each(|name| fs::remove_file(folder.join(name)).unwrap());
+        files.iter().for_each(|(name, text)| fs::write(folder.join(name), text).unwrap());
+        return;
+    }
+    let different = files.iter().filter(|(name, text)| fs::read_to_string(folder.join(name)).ok().as_ref() != Some(text));
+    let wrong: Vec<_> = stale.chain(different.map(|(name, _)| name)).collect();
+    assert!(wrong.is_empty(), "not up to date in {}: {wrong:?}\nrun {UPDATE}=1 cargo test --test docs", folder.display());
+}
