@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::controller::Controller;
-use crate::pods::{EXITS_143, container, pod, spec};
+use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::world::{World, eventually};
 
 static CRD: OnceCell<()> = OnceCell::const_new();
@@ -212,4 +212,14 @@ async fn the_crd_refuses_what_openkruises_webhook_refuses() {
         assert!(refused.expect_err("it is refused").to_string().contains("immutable"), "{change}");
     }
     restart.world.done().await;
+}
+
+/// The CRD of requests is there, OpenKruise is not, and the account may not look for it.
+#[tokio::test]
+async fn the_crd_alone_keeps_nobody_from_ending_sidecars() {
+    let world = Restarts::new("restart-crd-alone").await.world;
+    let _controller = Controller::start_beside_openkruise(&world, &["--restart"]).await;
+    world.create_job(job("job", spec("OnFailure", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
+    world.job_ends("job", "Complete").await;
+    world.done().await;
 }

@@ -78,6 +78,9 @@ pub struct Signals {
     pub webhooks: Seen<()>,
     /// Its Lease, and whether that was renewed between the last two looks (the manager renews it every 2 s).
     pub lease: Seen<bool>,
+    /// Whether its API group has kinds that swaplet's CRDs do not define. It never comes without; so where there are none, a manager that
+    /// nobody may look for is not there.
+    pub other_kinds: bool,
 }
 
 impl Signals {
@@ -85,7 +88,7 @@ impl Signals {
     #[must_use]
     pub fn terminator(&self) -> Terminator {
         let there = self.webhooks == Seen::Found(()) || self.lease == Seen::Found(true);
-        let blind = self.webhooks == Seen::Hidden || self.lease == Seen::Hidden;
+        let blind = self.other_kinds && (self.webhooks == Seen::Hidden || self.lease == Seen::Hidden);
         match &self.command_lines {
             _ if !there && !blind => Terminator::Absent,
             Seen::Found(lines) if gate_is_on(lines) => Terminator::On,
@@ -220,7 +223,7 @@ fn left_because(why: &str) -> Decision {
 }
 
 fn unclear() -> Decision {
-    let note = "OpenKruise's manager is there, and whether its SidecarTerminator is on cannot be seen: allow swaplet to read its Deployment \
+    let note = "OpenKruise is installed, and whether its SidecarTerminator is on cannot be seen: allow swaplet to read its Deployment \
         (deploy/openkruise.yaml), or say who ends sidecars with --coexist=own or --coexist=defer";
     Decision::tell(Reason::OpenKruiseUnclear, note.to_owned())
 }

@@ -210,7 +210,23 @@ fn what_the_signals_say() {
         (on(), Hidden, Hidden, Terminator::On),
     ];
     for (command_lines, webhooks, lease, expected) in table {
-        let signals = Signals { command_lines, webhooks, lease };
+        let signals = Signals { command_lines, webhooks, lease, other_kinds: true };
+        assert_eq!(signals.terminator(), expected, "{signals:?}");
+    }
+}
+
+#[test]
+fn the_crds_that_swaplet_brings_are_no_openkruise() {
+    use Seen::{Found, Hidden, Missing};
+    let table = [
+        (Hidden, Hidden, Hidden, Terminator::Absent),
+        (Missing, Missing, Missing, Terminator::Absent),
+        // What is seen counts.
+        (Hidden, Found(()), Hidden, Terminator::Unknown),
+        (Hidden, Hidden, Found(true), Terminator::Unknown),
+    ];
+    for (command_lines, webhooks, lease, expected) in table {
+        let signals = Signals { command_lines, webhooks, lease, other_kinds: false };
         assert_eq!(signals.terminator(), expected, "{signals:?}");
     }
 }

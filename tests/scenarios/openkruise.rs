@@ -571,6 +571,23 @@ async fn rights_that_are_missing_are_told() {
     world.is_quiet_beside_openkruise().await;
 }
 
+/// Somebody has applied swaplet's CRD of requests, and given it no rights to look for OpenKruise, for there is none.
+#[tokio::test(start_paused = true)]
+async fn swaplets_crd_alone_is_no_openkruise() {
+    let world = World::new();
+    world.run_pod(&pod("p", "OnFailure")).await;
+    world.start_kubelet(Kubelet::default());
+    for resource in ["deployments", "leases", "mutatingwebhookconfigurations", REQUESTS] {
+        world.fault(Effect::reply(403), |rule| rule.resource(resource));
+    }
+    let _life = world.start_beside(both());
+    world.wait(1).await;
+    world.ends("p", "main", 0).await;
+    world.wait(10).await;
+    assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+}
+
 /// A manager that cannot be asked for is no manager that is gone.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_does_not_answer_changes_nothing() {

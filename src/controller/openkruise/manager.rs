@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::decide::openkruise::{Seen, Signals, Terminator};
 use crate::objects::daemon_pod::NAMESPACE;
+use crate::objects::recreate_request::{GROUP, VERSION};
 
 /// For all answers of one look.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -20,9 +21,12 @@ const LABEL: &str = "control-plane=controller-manager";
 const LEASE: &str = "kruise-manager";
 /// Its webhooks.
 const WEBHOOKS: &str = "kruise-mutating-webhook-configuration";
+/// What its API group has where only swaplet's CRDs (`deploy/crds`) are applied.
+const OUR_RESOURCES: [&str; 3] = ["containerrecreaterequests", "imagepulljobs", "imagelistpulljobs"];
 
 /// The manager, as it was seen last.
 pub(super) struct Manager {
+    client: Client,
     deployments: Api<Deployment>,
     webhooks: Api<MutatingWebhookConfiguration>,
     leases: Api<Lease>,
@@ -33,6 +37,7 @@ pub(super) struct Manager {
 impl Manager {
     pub fn new(client: &Client) -> Self {
         Self {
+            client: client.clone(),
             deployments: Api::namespaced(client.clone(), NAMESPACE),
             webhooks: Api::all(client.clone()),
             leases: Api::namespaced(client.clone(), NAMESPACE),
@@ -57,6 +62,18 @@ impl Manager {
             },
             webhooks: seen(self.webhooks.get_metadata(WEBHOOKS).await.map(drop))?,
             lease: seen(self.leases.get_metadata(LEASE).await)?.map(|lease| self.is_renewed(lease.metadata.resource_version)),
+            other_kinds: self.other_kinds().await?,
+        })
+    }
+
+    /// Everybody may ask this, as a rule; whom it is not told has to take them for there.
+    async fn other_kinds(&self) -> kube::Result<bool> {
+        let served = seen(self.client.list_api_group_resources(&format!("{GROUP}/{VERSION}")).await)?;
+        let is_ours = |resource: &str| OUR_RESOURCES.contains(&resource.split('/').next().unwrap_or_default());
+        Ok(match served {
+            Seen::Found(list) => list.resources.iter().any(|resource| !is_ours(&resource.name)),
+            Seen::Missing => false,
+            Seen::Hidden => true,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Looks for OpenKruise on the cluster.
 //!
-//! Without OpenKruise this costs one request in five minutes; beside it two watches, and three requests a minute where it matters
+//! Without OpenKruise this costs one request in five minutes; beside it two watches, and four requests a minute where it matters
 //! who ends sidecars.
 
 use std::time::Duration;
