@@ -6,7 +6,7 @@
 //! | room | what it holds | what it may touch |
 //! |---|---|---|
 //! | [`objects`] | Kubernetes objects as swaplet reads them: slim and tolerant | nothing |
-//! | [`image`] | image references, the exit and park images, the registry | registries, files |
+//! | [`image`] | image references, the exit, park and controller images, the registry | registries, files |
 //! | [`decide`] | every decision, as plain functions | nothing: no clock, no client, no async |
 //! | [`controller`] | watches, the one writer, reports | the API server |
 //! | [`testbed`] | an API server, its controllers and nodes in memory, for the demo and the tests | loopback ports, if asked |

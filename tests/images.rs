@@ -15,6 +15,8 @@ use swaplet::image::{BuiltImage, Kind};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+#[path = "images/controller.rs"]
+mod controller;
 #[path = "images/derive.rs"]
 mod derive;
 #[path = "images/fake.rs"]

@@ -11,7 +11,7 @@ use super::print;
 use crate::image::build::build_standard;
 use crate::image::export::{layout, write_archive, write_folder};
 use crate::image::push::check_reference;
-use crate::image::{ImageReference, Kind};
+use crate::image::{BuiltImage, ImageReference, Kind};
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
@@ -26,10 +26,13 @@ pub(super) struct ExportArgs {
 
 impl ExportArgs {
     pub(super) fn run(self, kind: Kind) -> anyhow::Result<ExitCode> {
+        self.run_with(&build_standard(kind)?)
+    }
+
+    pub(super) fn run_with(self, image: &BuiltImage) -> anyhow::Result<ExitCode> {
         let Self { reference, path } = self;
-        let image = build_standard(kind)?;
-        check_reference(&reference, &image)?;
-        let files = layout(&image, &reference);
+        check_reference(&reference, image)?;
+        let files = layout(image, &reference);
         let written = if path.extension().is_some_and(|extension| extension == "tar") {
             File::create(&path).and_then(|file| write_archive(&files, file))
         } else {

@@ -32,11 +32,11 @@ pub(super) struct PushArgs {
     #[command(flatten)]
     registry: RegistryArgs,
 
-    /// Overwrite an image that swaplet did not make (an image of swaplet of the other kind is never overwritten)
+    /// Overwrite an image that swaplet did not make (an image of swaplet of another kind is never overwritten)
     #[arg(long)]
     force: bool,
 
-    /// How long one request to the registry may take
+    /// How long one request to the registry may take, besides a second for each MiB of a layer
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
 }
@@ -60,12 +60,14 @@ impl PushArgs {
 
     async fn push(&self, image: &BuiltImage) -> anyhow::Result<Outcome> {
         let credentials = self.registry.credentials(&self.reference)?;
-        let registry = Registry::connect(&self.reference, &credentials, self.options()).await?;
+        let registry = Registry::connect(&self.reference, &credentials, self.options(image)).await?;
         Ok(push(&registry, &self.reference, image, self.force).await?)
     }
 
-    fn options(&self) -> RegistryOptions {
-        RegistryOptions { timeout: Duration::from_secs(self.timeout), note: |text| eprintln!("{text}"), ..self.registry.options() }
+    fn options(&self, image: &BuiltImage) -> RegistryOptions {
+        let largest = image.platforms.iter().map(|platform| platform.layer.bytes.len() as u64).max().unwrap_or_default();
+        let timeout = Duration::from_secs(self.timeout + (largest >> 20));
+        RegistryOptions { timeout, note: |text| eprintln!("{text}"), ..self.registry.options() }
     }
 }
 

@@ -6,6 +6,7 @@ mod demo;
 mod exit_image;
 mod exit_push;
 mod explain;
+mod image;
 mod image_export;
 mod image_push;
 mod manifests;
@@ -55,6 +56,7 @@ enum Command {
     Warm(Box<warm::WarmArgs>),
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
+    Image(image::Image),
     Demo(demo::DemoArgs),
     MockNode(Box<mock_node::MockNodeArgs>),
 }
@@ -93,6 +95,7 @@ impl Cli {
                 Command::Warm(args) => args.run().await,
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
+                Command::Image(command) => command.run().await,
                 Command::Demo(args) => args.run().await,
                 Command::MockNode(args) => args.run().await,
             }

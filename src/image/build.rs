@@ -5,11 +5,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::exit::{Kind, Platform};
+use super::label::{LABEL, Label};
 use super::layer::{self, BLOCK, LayerError, PathError, PathSet};
-
-/// The label that says which [`Kind`] an image is. Pushing looks at it, so that no image of another kind, and nothing foreign, is
-/// overwritten.
-pub const LABEL: &str = "io.swaplet.image";
+use super::program_files::{LIBRARIES, PROGRAM, ProgramFiles};
 
 /// Where a bare command name is looked up, unless the pod sets its own PATH.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -88,12 +86,12 @@ impl PlatformImage {
     }
 }
 
-/// An image for all platforms, ready to be pushed.
+/// An image for one platform or more, ready to be pushed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltImage {
-    /// What it does.
-    pub kind: Kind,
-    /// The paths at which its program lies, besides [`Kind::program_path`].
+    /// Which image it is.
+    pub label: Label,
+    /// The paths at which its program lies, besides its own.
     pub paths: PathSet,
     /// One image per platform, in the order of [`Platform::ALL`].
     pub platforms: Vec<PlatformImage>,
@@ -116,8 +114,18 @@ impl BuiltImage {
 pub fn build<S: AsRef<str>>(kind: Kind, paths: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
     let paths = PathSet::new(paths)?;
     let platforms = Platform::ALL.into_iter().map(|platform| build_platform(kind, platform, &paths)).collect::<Result<Vec<_>, _>>()?;
-    let index = Blob::json(media_type::INDEX, &index(kind, &platforms));
-    Ok(BuiltImage { kind, paths, platforms, index })
+    Ok(over(kind.into(), paths, platforms))
+}
+
+/// Builds the image of the controller, for the platform that the program is built for.
+///
+/// # Errors
+/// [`LayerError`] if one of the paths cannot be in an image.
+pub fn build_controller(program: &ProgramFiles) -> Result<BuiltImage, LayerError> {
+    let layer = Blob::new(media_type::LAYER, layer::layer_of_files(&program.files)?.bytes);
+    let start = Start { program: PROGRAM, libraries: program.has_libraries().then_some(LIBRARIES) };
+    let platform = platform_image(Label::Controller, program.platform, layer, &start, program.program_size, 0);
+    Ok(over(Label::Controller, PathSet::new([""; 0])?, vec![platform]))
 }
 
 /// Builds the image of a kind with its standard paths.
@@ -165,21 +173,39 @@ fn build_platform(kind: Kind, platform: Platform, paths: &PathSet) -> Result<Pla
     // The directory of the program is there without any link.
     let link_headers = (tar.links + tar.directories - 1) * BLOCK;
     let layer = Blob::new(media_type::LAYER, tar.bytes);
-    let config = Blob::json(media_type::CONFIG, &config(kind, platform, &layer.digest));
-    let manifest = Blob::json(media_type::MANIFEST, &manifest(kind, &config, &layer));
-    Ok(PlatformImage { platform, layer, config, manifest, program_size: program.len(), link_headers })
+    let start = Start { program: kind.program_path(), libraries: None };
+    Ok(platform_image(kind.into(), platform, layer, &start, program.len(), link_headers))
 }
 
-fn labels(kind: Kind) -> Value {
+/// How a container of the image is started.
+struct Start {
+    program: &'static str,
+    /// Where the loader finds shared objects, if the program needs any.
+    libraries: Option<&'static str>,
+}
+
+fn platform_image(label: Label, platform: Platform, layer: Blob, start: &Start, program_size: usize, link_headers: usize) -> PlatformImage {
+    let config = Blob::json(media_type::CONFIG, &config(label, platform, start, &layer.digest));
+    let manifest = Blob::json(media_type::MANIFEST, &manifest(label, &config, &layer));
+    PlatformImage { platform, layer, config, manifest, program_size, link_headers }
+}
+
+fn over(label: Label, paths: PathSet, platforms: Vec<PlatformImage>) -> BuiltImage {
+    let index = Blob::json(media_type::INDEX, &index(label, &platforms));
+    BuiltImage { label, paths, platforms, index }
+}
+
+fn labels(label: Label) -> Value {
     json!({
-        LABEL: kind.label(),
-        "org.opencontainers.image.title": format!("swaplet {kind} image"),
+        LABEL: label.value(),
+        "org.opencontainers.image.title": format!("swaplet {label} image"),
         "org.opencontainers.image.version": env!("CARGO_PKG_VERSION"),
         "org.opencontainers.image.licenses": env!("CARGO_PKG_LICENSE"),
     })
 }
 
-fn config(kind: Kind, platform: Platform, diff_id: &str) -> Value {
+fn config(label: Label, platform: Platform, start: &Start, diff_id: &str) -> Value {
+    let libraries = start.libraries.map(|folder| format!("LD_LIBRARY_PATH={folder}"));
     json!({
         "architecture": platform.architecture(),
         "os": "linux",
@@ -187,27 +213,27 @@ fn config(kind: Kind, platform: Platform, diff_id: &str) -> Value {
         "created": "1970-01-01T00:00:00Z",
         "config": {
             "User": USER,
-            "Env": [format!("PATH={PATH}")],
-            "Entrypoint": [kind.program_path()],
+            "Env": std::iter::once(format!("PATH={PATH}")).chain(libraries).collect::<Vec<_>>(),
+            "Entrypoint": [start.program],
             "WorkingDir": "/",
-            "Labels": labels(kind),
+            "Labels": labels(label),
         },
         "rootfs": {"type": "layers", "diff_ids": [diff_id]},
         "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "swaplet"}],
     })
 }
 
-fn manifest(kind: Kind, config: &Blob, layer: &Blob) -> Value {
+fn manifest(label: Label, config: &Blob, layer: &Blob) -> Value {
     json!({
         "schemaVersion": 2,
         "mediaType": media_type::MANIFEST,
         "config": config.descriptor(),
         "layers": [layer.descriptor()],
-        "annotations": labels(kind),
+        "annotations": labels(label),
     })
 }
 
-fn index(kind: Kind, platforms: &[PlatformImage]) -> Value {
+fn index(label: Label, platforms: &[PlatformImage]) -> Value {
     let entry = |image: &PlatformImage| {
         let mut entry = image.manifest.descriptor();
         entry["platform"] = json!({"architecture": image.platform.architecture(), "os": "linux"});
@@ -218,7 +244,7 @@ fn index(kind: Kind, platforms: &[PlatformImage]) -> Value {
         // Without it a registry would keep the index as a Docker manifest list, under another digest.
         "mediaType": media_type::INDEX,
         "manifests": platforms.iter().map(entry).collect::<Vec<_>>(),
-        "annotations": labels(kind),
+        "annotations": labels(label),
     })
 }
 
@@ -281,10 +307,28 @@ mod tests {
             let config = parsed(&image.platforms[0].config);
             assert_eq!(config["config"]["User"], "65532:65532");
             assert_eq!(config["config"]["Entrypoint"], json!([kind.program_path()]));
-            assert_eq!(config["config"]["Labels"][LABEL], kind.label());
+            assert_eq!(config["config"]["Labels"][LABEL], Label::from(kind).value());
             assert!(config["config"]["Env"][0].as_str().unwrap().starts_with("PATH="));
             assert!(config["config"].get("Volumes").is_none());
         }
+    }
+
+    #[test]
+    fn the_controller_image_starts_the_program_where_it_lies() {
+        let of = |files: &[&str]| {
+            let files = files.iter().map(|path| ((*path).to_owned(), b"contents".to_vec())).collect();
+            build_controller(&ProgramFiles { platform: Platform::Amd64, files, program_size: 8 }).unwrap()
+        };
+        let image = of(&[PROGRAM]);
+        assert_eq!(image.platforms.len(), 1);
+        let config = parsed(&image.platforms[0].config);
+        assert_eq!(config["config"]["Entrypoint"], json!([PROGRAM]));
+        assert_eq!(config["config"]["User"], "65532:65532");
+        assert_eq!(config["config"]["Labels"][LABEL], "controller");
+        assert_eq!(config["config"]["Env"], json!([format!("PATH={PATH}")]), "static");
+        assert_eq!(image, of(&[PROGRAM]));
+        let config = parsed(&of(&[PROGRAM, "/swaplet/lib/libc.so.6"]).platforms[0].config);
+        assert_eq!(config["config"]["Env"][1], "LD_LIBRARY_PATH=/swaplet/lib");
     }
 
     #[test]

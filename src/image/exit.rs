@@ -3,6 +3,7 @@
 use std::fmt;
 
 pub use super::exit_paths::{StandardPath, standard_paths};
+use super::label::Label;
 
 /// What an image of ours does when it runs. The two never share a reference: a container that was to be parked would end, or one that
 /// was to end would stay.
@@ -15,21 +16,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The value of the image label [`LABEL`](super::build::LABEL).
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Exit => "exit",
-            Self::Park => "park",
-        }
-    }
-
-    /// The kind that a label names.
-    #[must_use]
-    pub fn from_label(label: &str) -> Option<Self> {
-        [Self::Exit, Self::Park].into_iter().find(|kind| kind.label() == label)
-    }
-
     /// Where the program lies in the image. Its own directory, so that no sidecar's path can collide with it.
     #[must_use]
     pub fn program_path(self) -> &'static str {
@@ -63,7 +49,7 @@ impl Kind {
 
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.label())
+        Label::from(*self).fmt(out)
     }
 }
 
@@ -111,13 +97,6 @@ mod tests {
                 assert!(program.len() <= 4096, "{kind} {platform}: {}", program.len());
             }
         }
-    }
-
-    #[test]
-    fn labels_are_read_back() {
-        assert_eq!(Kind::from_label("exit"), Some(Kind::Exit));
-        assert_eq!(Kind::from_label("park"), Some(Kind::Park));
-        assert_eq!(Kind::from_label("Exit"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The one layer of an image: the program once, and a hard link to it at every other path. Reproducible: the same program and paths give
-//! the same bytes on every machine.
+//! The one layer of an image: a program once and a hard link to it at every other path, or some files. Reproducible: the same contents and
+//! paths give the same bytes on every machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use tar::{Builder, EntryType, Header};
@@ -96,16 +96,24 @@ impl PathSet {
 /// [`LayerError`] if the paths conflict with the program's path, or the archive cannot be written.
 pub fn layer(program: &[u8], program_path: &str, paths: &PathSet) -> Result<Layer, LayerError> {
     let all = PathSet::new(paths.iter().chain([program_path]))?;
-    let directories = all.directories();
-    let mut tar = Builder::new(Vec::new());
-    for directory in &directories {
-        append_directory(&mut tar, directory)?;
-    }
-    append_program(&mut tar, program_path, program)?;
+    let (mut tar, directories) = begin(&all)?;
+    append_file(&mut tar, program_path, program)?;
     for path in all.iter().filter(|path| *path != program_path) {
         append_link(&mut tar, path, program_path)?;
     }
-    Ok(Layer { bytes: tar.into_inner()?, links: all.len() - 1, directories: directories.len() })
+    Ok(Layer { bytes: tar.into_inner()?, links: all.len() - 1, directories })
+}
+
+/// The layer with these files, by their paths.
+///
+/// # Errors
+/// [`LayerError`] if a path cannot be in an image, or the archive cannot be written.
+pub fn layer_of_files(files: &BTreeMap<String, Vec<u8>>) -> Result<Layer, LayerError> {
+    let (mut tar, directories) = begin(&PathSet::new(files.keys())?)?;
+    for (path, contents) in files {
+        append_file(&mut tar, path, contents)?;
+    }
+    Ok(Layer { bytes: tar.into_inner()?, links: 0, directories })
 }
 
 /// A layer that could not be made.
@@ -176,13 +184,23 @@ pub(crate) fn header(kind: EntryType, size: u64) -> Header {
     header
 }
 
+/// An archive that has the directories of these paths, and how many they are.
+fn begin(paths: &PathSet) -> io::Result<(Builder<Vec<u8>>, usize)> {
+    let directories = paths.directories();
+    let mut tar = Builder::new(Vec::new());
+    for directory in &directories {
+        append_directory(&mut tar, directory)?;
+    }
+    Ok((tar, directories.len()))
+}
+
 fn append_directory(tar: &mut Builder<Vec<u8>>, path: &str) -> io::Result<()> {
     let name = format!("{}/", in_tar(path));
     tar.append_data(&mut header(EntryType::Directory, 0), name, io::empty())
 }
 
-fn append_program(tar: &mut Builder<Vec<u8>>, path: &str, program: &[u8]) -> io::Result<()> {
-    tar.append_data(&mut header(EntryType::Regular, program.len() as u64), in_tar(path), program)
+fn append_file(tar: &mut Builder<Vec<u8>>, path: &str, contents: &[u8]) -> io::Result<()> {
+    tar.append_data(&mut header(EntryType::Regular, contents.len() as u64), in_tar(path), contents)
 }
 
 fn append_link(tar: &mut Builder<Vec<u8>>, path: &str, target: &str) -> io::Result<()> {
@@ -231,6 +249,15 @@ mod tests {
     #[test]
     fn order_and_doubles_do_not_matter() {
         assert_eq!(make(&["/b", "/a", "/b", "/swaplet/p"]).bytes, make(&["/a", "/b"]).bytes);
+    }
+
+    #[test]
+    fn files_come_with_their_directories() {
+        let files = [("/p/lib/x", "library"), ("/p/run", "program")].map(|(path, bytes)| (path.to_owned(), bytes.as_bytes().to_vec()));
+        let made = layer_of_files(&BTreeMap::from(files)).unwrap();
+        let found: Vec<_> = entries(&made).into_iter().map(|entry| (entry.0, entry.4)).collect();
+        let expected = [("p/", ""), ("p/lib/", ""), ("p/lib/x", "library"), ("p/run", "program")];
+        assert_eq!(found, expected.map(|(path, bytes)| (path.to_owned(), bytes.as_bytes().to_vec())));
     }
 
     #[test]

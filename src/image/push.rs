@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::build::{BuiltImage, LABEL, PlatformImage};
-use super::exit::Kind;
+use super::build::{BuiltImage, PlatformImage};
+use super::label::{LABEL, Label};
 use super::reference::{ImageReference, ReferenceError};
 use super::registry::Registry;
 use super::registry_error::{Problem, RegistryError};
@@ -20,7 +20,7 @@ pub enum Holding {
     /// Nothing.
     Nothing,
     /// An image of ours, by the label of every platform.
-    Ours(Kind),
+    Ours(Label),
     /// Anything else.
     Foreign,
 }
@@ -56,17 +56,17 @@ pub enum PushError {
         /// The reference.
         reference: String,
     },
-    /// The reference holds an image of the other kind.
+    /// The reference holds an image of another kind.
     #[error(
-        "{reference} holds the {there} image, and the exit image and the park image never share a reference: containers would end that should stay, or stay that should end; push the {pushed} image to another repository"
+        "{reference} holds the {there} image of swaplet, and images of two kinds never share a reference: containers would end that should stay, or stay that should end; push the {pushed} image to another repository"
     )]
     OtherKind {
         /// The reference.
         reference: String,
         /// What it holds.
-        there: Kind,
+        there: Label,
         /// What was to be pushed.
-        pushed: Kind,
+        pushed: Label,
     },
     /// The reference holds something that swaplet did not make.
     #[error("{reference} holds an image that swaplet did not make; push to another repository or tag, or overwrite it with --force")]
@@ -82,7 +82,7 @@ pub enum PushError {
     Registry(#[from] RegistryError),
 }
 
-/// Pushes an image to the tag of `reference`, its platforms to the tags `TAG-amd64` and `TAG-arm64`. Looks first at what the three tags
+/// Pushes an image to the tag of `reference`, its platforms to tags such as `TAG-amd64`. Looks first at what these tags
 /// hold: the other kind is never overwritten, something foreign only with `force`.
 ///
 /// # Errors
@@ -93,7 +93,7 @@ pub async fn push(registry: &Registry, reference: &ImageReference, image: &Built
         return Ok(Outcome::Unchanged);
     }
     for target in targets.all() {
-        guard(target, inspect(registry, target).await?, image.kind, force)?;
+        guard(target, inspect(registry, target).await?, image.label, force)?;
     }
     for (target, platform) in targets.platforms.iter().zip(&image.platforms) {
         push_platform(registry, target, platform).await?;
@@ -160,7 +160,7 @@ impl Targets {
     }
 }
 
-fn guard(reference: &ImageReference, holding: Holding, pushed: Kind, force: bool) -> Result<(), PushError> {
+fn guard(reference: &ImageReference, holding: Holding, pushed: Label, force: bool) -> Result<(), PushError> {
     let reference = reference.to_string();
     match holding {
         Holding::Ours(there) if there != pushed => Err(PushError::OtherKind { reference, there, pushed }),
@@ -176,7 +176,7 @@ async fn push_platform(registry: &Registry, target: &ImageReference, image: &Pla
     registry.push_manifest(target, &image.manifest).await
 }
 
-fn holding(kind: Option<Kind>) -> Holding {
+fn holding(kind: Option<Label>) -> Holding {
     kind.map_or(Holding::Foreign, Holding::Ours)
 }
 
@@ -184,7 +184,7 @@ fn parse(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or(Value::Null)
 }
 
-async fn kind_of_entry(registry: &Registry, reference: &ImageReference, entry: &Value) -> Result<Option<Kind>, RegistryError> {
+async fn kind_of_entry(registry: &Registry, reference: &ImageReference, entry: &Value) -> Result<Option<Label>, RegistryError> {
     let digest = entry["digest"].as_str().unwrap_or_default();
     let Ok(child) = ImageReference::parse(&format!("{}/{}@{digest}", reference.registry(), reference.repository())) else {
         return Ok(None);
@@ -196,7 +196,7 @@ async fn kind_of_entry(registry: &Registry, reference: &ImageReference, entry: &
 }
 
 /// By the label in the configuration: it stays with the image wherever it is copied.
-async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manifest: &Value) -> Result<Option<Kind>, RegistryError> {
+async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manifest: &Value) -> Result<Option<Label>, RegistryError> {
     let Some(digest) = manifest["config"]["digest"].as_str() else {
         return Ok(None);
     };
@@ -205,12 +205,13 @@ async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manif
         Err(error) if error.problem() == Problem::TooLarge => return Ok(None),
         Err(error) => return Err(error),
     };
-    Ok(config["config"]["Labels"][LABEL].as_str().and_then(Kind::from_label))
+    Ok(config["config"]["Labels"][LABEL].as_str().and_then(Label::from_value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::Kind;
     use crate::image::build::build_standard;
 
     fn reference(written: &str) -> ImageReference {
@@ -248,13 +249,13 @@ mod tests {
         let at = reference("r.example/a:v1");
         for (holding, force, allowed) in [
             (Holding::Nothing, false, true),
-            (Holding::Ours(Kind::Exit), false, true),
-            (Holding::Ours(Kind::Park), false, false),
-            (Holding::Ours(Kind::Park), true, false),
+            (Holding::Ours(Label::Exit), false, true),
+            (Holding::Ours(Label::Park), false, false),
+            (Holding::Ours(Label::Park), true, false),
             (Holding::Foreign, false, false),
             (Holding::Foreign, true, true),
         ] {
-            assert_eq!(guard(&at, holding, Kind::Exit, force).is_ok(), allowed, "{holding:?} {force}");
+            assert_eq!(guard(&at, holding, Label::Exit, force).is_ok(), allowed, "{holding:?} {force}");
         }
     }
 }

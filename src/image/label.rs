@@ -1,0 +1,69 @@
+//! The label by which images of swaplet are told from all others, and from each other.
+
+use std::fmt;
+
+use super::exit::Kind;
+
+/// The label that says which [`Label`] an image has. Pushing looks at it, so that no image of another kind, and nothing foreign, is
+/// overwritten.
+pub const LABEL: &str = "io.swaplet.image";
+
+/// The kinds of images that swaplet makes. Two kinds never share a reference: a container that was to be parked would end, one that was
+/// to end would stay, or a controller would be gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label {
+    /// The exit image.
+    Exit,
+    /// The park image.
+    Park,
+    /// swaplet itself.
+    Controller,
+}
+
+impl Label {
+    const ALL: [Self; 3] = [Self::Exit, Self::Park, Self::Controller];
+
+    /// The value of the label [`LABEL`].
+    #[must_use]
+    pub const fn value(self) -> &'static str {
+        match self {
+            Self::Exit => "exit",
+            Self::Park => "park",
+            Self::Controller => "controller",
+        }
+    }
+
+    /// The kind that a value of the label names.
+    #[must_use]
+    pub fn from_value(value: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|label| label.value() == value)
+    }
+}
+
+impl From<Kind> for Label {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Exit => Self::Exit,
+            Kind::Park => Self::Park,
+        }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.value())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_back() {
+        for label in Label::ALL {
+            assert_eq!(Label::from_value(label.value()), Some(label));
+        }
+        assert_eq!(Label::from_value("Exit"), None);
+    }
+}
