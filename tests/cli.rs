@@ -36,7 +36,7 @@ fn every_subcommand_explains_itself() {
 
 #[test]
 fn pushing_teaches_with_examples() {
-    for kind in ["exit-image", "park-image"] {
+    for kind in ["exit-image", "park-image", "image"] {
         let help = text(&swaplet(&[kind, "push", "--help"]).stdout);
         assert!(help.contains("Examples:") && help.contains(&format!("swaplet {kind} push registry.example/")), "{help}");
     }
@@ -59,6 +59,7 @@ fn explaining_and_rescuing_teach_with_examples() {
 fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
     for (args, words) in [
         (&["exit-image", "push"][..], "<REF>"),
+        (&["run", "--exit-image", "r.example/exit:v1", "--namespace", "a,"], "--namespace"),
         (&["exit-image", "push", "Bad Reference"], "white space"),
         (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
         (&["exit-image", "list", "-o", "yaml"], "wide"),

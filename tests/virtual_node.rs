@@ -17,6 +17,7 @@ use swaplet::controller;
 use swaplet::controller::index::Rules;
 use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
+use swaplet::controller::namespaces::Namespaces;
 use swaplet::controller::run::Settings;
 use swaplet::controller::serve::Health;
 use swaplet::decide::exit_images::ExitImages;
@@ -292,7 +293,7 @@ impl Cluster {
     /// Starts the real controller.
     fn start_controller(&self) {
         let settings = Settings {
-            namespace: None,
+            namespaces: Namespaces::default(),
             rules: Rules {
                 exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
                 ladder: Ladder { finish: true, ..Ladder::default() },

@@ -125,7 +125,7 @@ impl RescueArgs {
         let (progress, news) = mpsc::unbounded_channel();
         let pods = stuck.iter().map(|stuck| stuck.pod.uid.clone()).collect();
         let settings = Settings {
-            namespace: scope.namespace,
+            namespaces: scope.namespace.into_iter().collect(),
             push: registry.push(&rules),
             rules,
             concurrency: CONCURRENCY.into(),

@@ -5,22 +5,25 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-use clap::{Args, ValueEnum};
+use anyhow::{Context, ensure};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::client::ClusterArgs;
 use super::registry_args::RegistryArgs;
-use super::rules::RulesArgs;
+use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use crate::controller::clock::time_of_day;
 use crate::controller::lead::run_while_leading;
 use crate::controller::lease::{Leadership, LeaseKeeper};
 use crate::controller::metrics::Metrics;
 use crate::controller::restart::RestartSettings;
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
+use crate::controller::selection::Selection;
 use crate::controller::serve::{Health, serve};
+use crate::image::ImageReference;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,8 +38,14 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 \\
     --derived-repository registry.example/swaplet/derived --docker-config /etc/swaplet/config.json
 
+  # In two namespaces only: then a RoleBinding in each of them is enough for most rights
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --namespace reports --namespace billing
+
   # Two of these: one works, the other takes over within 15 s when it dies, and at once when it is stopped
   swaplet run --exit-image registry.example/swaplet/exit:v1 --state-namespace swaplet --leader-elect
+
+  # Restart containers for those who ask for it, and end no sidecars
+  swaplet run --terminate=false --restart
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
@@ -48,13 +57,16 @@ events.events.k8s.io, and to list and watch nodes (without that, every node coun
 pub struct RunArgs {
     #[command(flatten)]
     rules: RulesArgs,
-    /// Only pods of this namespace [default: all namespaces]
-    #[arg(short, long, env = "SWAPLET_NAMESPACE")]
-    namespace: Option<String>,
+    /// Only pods of this namespace (repeatable) [default: all namespaces]
+    #[arg(short, long, env = "SWAPLET_NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    namespace: Vec<String>,
     /// The namespace for the Lease of --leader-elect, and for the ConfigMap swaplet-node-verdicts, which keeps what was proved on nodes for the next start [default: it is
     /// not kept]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
+    /// Whether to end sidecars; false with --restart: only restart containers
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
+    terminate: bool,
     /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs deploy/restart.yaml, and the CRD where
     /// OpenKruise is not installed
     #[arg(long, env = "SWAPLET_RESTART")]
@@ -96,9 +108,10 @@ impl RunArgs {
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         let Self {
-            rules,
+            mut rules,
             namespace,
             state_namespace,
+            terminate,
             restart,
             leader_elect,
             concurrency,
@@ -108,11 +121,15 @@ impl RunArgs {
             registry,
             cluster,
         } = self;
+        ensure!(terminate || restart, "nothing to do: --terminate=false needs --restart");
+        if !terminate && rules.needs_exit_image() {
+            rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
+        }
         let rules = rules.rules()?;
         start_log(log_format);
         let push = registry.push(&rules);
         let settings = Settings {
-            namespace,
+            namespaces: namespace.into_iter().collect(),
             rules,
             push,
             concurrency: concurrency.into(),
@@ -121,13 +138,12 @@ impl RunArgs {
             restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day) }),
             state_namespace,
             leadership: Leadership::undisputed(),
-            selection: None,
+            selection: (!terminate).then(Selection::nothing),
         };
         let lease_client = cluster.client().await?;
         let client = cluster.client().await?;
         let (metrics, health) = start_serving(listen).await?;
-        let scope = settings.namespace.as_deref().unwrap_or("all namespaces");
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope, exit_images = %settings.rules.exit_images, "watching pods");
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
         match settings.state_namespace.as_deref().filter(|_| leader_elect) {
             Some(namespace) => {
                 tracing::info!(namespace, "standing by until this process holds the Lease swaplet");

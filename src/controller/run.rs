@@ -6,8 +6,7 @@ mod restarts;
 use std::future::Future;
 use std::time::Duration;
 
-use k8s_openapi::NamespaceResourceScope;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
@@ -19,6 +18,7 @@ use super::index::{Effect, Index, Rules, Write};
 use super::job_events::take_notice;
 use super::lease::Leadership;
 use super::metrics::Metrics;
+use super::namespaces::Namespaces;
 use super::nodes::Learned;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
@@ -28,6 +28,7 @@ use super::selection::{Progress, Selected, Selection};
 use super::serve::Health;
 use super::verdict_store::{self, VerdictStore};
 use super::watch::{Event, watch};
+use super::watch_many::watch_all;
 use super::writer::{Outcome, Writer};
 use crate::decide::decision::Action;
 use crate::objects::job::JobWire;
@@ -51,8 +52,8 @@ pub const WRITE_SECONDS: u16 = 10;
 /// What the controller is to do.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Only pods of this namespace; of all where it is `None`.
-    pub namespace: Option<String>,
+    /// Where it works.
+    pub namespaces: Namespaces,
     /// The rules of the installation.
     pub rules: Rules,
     /// Writes of pods under way at once.
@@ -95,10 +96,10 @@ pub async fn run(
     health: Health,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), TaskDied> {
-    let mut events = watch(api::<PodWire>(&client, &settings), JOB_PODS);
-    let mut jobs = watch(api::<JobWire>(&client, &settings), "");
+    let mut events = watch_all(settings.namespaces.apis::<PodWire>(&client), JOB_PODS);
+    let mut jobs = watch_all(settings.namespaces.apis::<JobWire>(&client), "");
     let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
-    let mut openkruise = observe(client.clone(), Scope::of(settings.namespace.clone(), &settings.rules, settings.restart.is_some()));
+    let mut openkruise = observe(client.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client, namespace).await;
@@ -123,16 +124,6 @@ pub async fn run(
         }
     }
     controller.drain(settings.write_deadline).await
-}
-
-fn api<K>(client: &Client, settings: &Settings) -> Api<K>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-{
-    match &settings.namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    }
 }
 
 struct Controller {
@@ -176,7 +167,10 @@ impl Controller {
     fn see(&mut self, event: Event<PodWire>) {
         let now = self.clock.now();
         match event {
-            Event::ListStart => self.index.list_starts(),
+            Event::ListStart => {
+                self.health.nothing_hidden("pods");
+                self.index.list_starts();
+            }
             Event::Listed(pod) | Event::Applied(pod) => self.apply(pod, now),
             Event::ListEnd => {
                 let effects = self.index.list_ends(now);
@@ -192,11 +186,21 @@ impl Controller {
                 self.health.trouble(&error);
                 tracing::warn!(error, "cannot watch pods; trying again");
             }
+            Event::Hidden(error) => {
+                self.metrics.watch_trouble();
+                self.health.hidden("pods", &error);
+                tracing::warn!(error, "cannot watch pods of a namespace, so nothing is done there; trying again");
+            }
         }
     }
 
     fn see_job(&mut self, event: Event<JobWire>) {
         match &event {
+            Event::Hidden(error) => {
+                self.metrics.watch_trouble();
+                self.health.hidden("jobs", error);
+                tracing::warn!(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
+            }
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
                 // A right that is missing would be told every 15 s for ever.
@@ -204,7 +208,7 @@ impl Controller {
                     tracing::warn!(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
                 }
             }
-            Event::ListStart => {}
+            Event::ListStart => self.health.nothing_hidden("jobs"),
             _ => self.health.watching_jobs(),
         }
         let effects = self.index.jobs(|headroom| take_notice(headroom, event), self.clock.now());
@@ -259,7 +263,7 @@ impl Controller {
                     self.index.nodes.remove(&node.name);
                 }
             }
-            Event::Trouble(error) => {
+            Event::Trouble(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble();
                 tracing::warn!(error, "cannot watch nodes; trying again");
             }

@@ -20,6 +20,14 @@ pub struct Selection {
     pub progress: mpsc::UnboundedSender<Progress>,
 }
 
+impl Selection {
+    /// No pod: for a controller that ends no sidecars.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { pods: BTreeSet::new(), kept: AllKept::new(), progress: mpsc::unbounded_channel().0 }
+    }
+}
+
 /// Something new about a selected pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {

@@ -1,5 +1,6 @@
 //! Health and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,11 +24,23 @@ struct State {
     seen: bool,
     trouble: Option<String>,
     nodes: Option<String>,
+    /// Of pods and of Jobs, why they cannot be seen in some of the namespaces.
+    hidden: BTreeMap<&'static str, Vec<String>>,
     /// Jobs cannot be seen. The work on other pods goes on.
     jobs_trouble: Option<String>,
     /// Who leads, where it is somebody else.
     leader: Option<String>,
     lease_trouble: Option<String>,
+}
+
+impl State {
+    /// `ok`, and what is not.
+    fn remarks(&self) -> String {
+        let hidden = self.hidden.values().flatten().map(|error| format!("nothing is done in a namespace: {error}"));
+        let nodes = self.nodes.iter().map(|error| format!("every node counts as Unknown, because nodes cannot be looked at: {error}"));
+        let remarks: Vec<_> = hidden.chain(nodes).collect();
+        if remarks.is_empty() { "ok".to_owned() } else { format!("ok, but {}", remarks.join("; ")) }
+    }
 }
 
 impl Health {
@@ -51,6 +64,17 @@ impl Health {
     /// Nodes must not be looked at. The controller works without, so this is told and does not make it unready.
     pub fn nodes_hidden(&self, error: &str) {
         self.state().nodes = Some(error.to_owned());
+    }
+
+    /// These objects are listed anew, wherever they can be.
+    pub fn nothing_hidden(&self, what: &'static str) {
+        self.state().hidden.remove(what);
+    }
+
+    /// These objects must not be listed in one of the namespaces. The work in others goes on, so this is told and does not make it
+    /// unready.
+    pub fn hidden(&self, what: &'static str, error: &str) {
+        self.state().hidden.entry(what).or_default().push(error.to_owned());
     }
 
     /// Jobs are seen.
@@ -92,10 +116,7 @@ impl Health {
             (Some(error), _) => Err(format!("cannot watch pods: {error}")),
             (None, _) if !state.seen => Err("the first list of pods is not complete".to_owned()),
             (None, Some(error)) => Err(format!("cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}")),
-            (None, None) => Ok(state.nodes.as_ref().map_or_else(
-                || "ok".to_owned(),
-                |error| format!("ok, but every node counts as Unknown, because nodes cannot be looked at: {error}"),
-            )),
+            (None, None) => Ok(state.remarks()),
         }
     }
 
@@ -166,6 +187,12 @@ mod tests {
         assert_eq!(response.status(), StatusCode::OK);
         assert!(response.body().contains("every node counts as Unknown") && response.body().contains("forbidden"), "{}", response.body());
         health.nodes_seen();
+        assert_eq!(ready(&health).body(), "ok\n");
+        health.hidden("pods", "pods is forbidden in the namespace a");
+        assert_eq!(ready(&health).body(), "ok, but nothing is done in a namespace: pods is forbidden in the namespace a\n");
+        health.nothing_hidden("jobs");
+        assert!(ready(&health).body().contains("namespace a"));
+        health.nothing_hidden("pods");
         assert_eq!(ready(&health).body(), "ok\n");
         assert!(health.jobs_trouble("list: forbidden"));
         assert!(!health.jobs_trouble("list: forbidden"));

@@ -123,7 +123,7 @@ impl Snapshot {
     }
 
     async fn around(client: &Client, rules: Rules, scope: &Scope, narrow: &Narrow) -> Self {
-        let openkruise = OpenKruiseScope::of(scope.namespace.clone(), &rules, false);
+        let openkruise = OpenKruiseScope::of(scope.namespace.iter().cloned().collect(), &rules, false);
         let mut snapshot = Self { index: Index::new(rules), said: None, kept: AllKept::new(), today: time_of_day(), remarks: Vec::new() };
         snapshot.read_nodes(client, narrow).await;
         snapshot.read_verdicts(client, scope).await;

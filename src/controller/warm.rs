@@ -178,7 +178,7 @@ impl Run {
                 Some(Event::Listed(node)) => found.extend(node.read().and_then(|node| self.know_node(node))),
                 Some(Event::ListEnd) => break,
                 Some(Event::Forbidden(why)) => return Err(WarmError::Forbidden("nodes", why)),
-                Some(Event::Trouble(trouble)) => tell(News::Trouble(trouble)),
+                Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => tell(News::Trouble(trouble)),
                 Some(Event::Applied(_) | Event::Deleted(_)) => (),
                 None => return Err(WarmError::TaskDied("the watch of nodes".to_owned())),
             }
@@ -221,7 +221,7 @@ impl Run {
                     self.warming.node_is_gone(&node.name);
                 }
             }
-            Event::Trouble(trouble) | Event::Forbidden(trouble) => tell(News::Trouble(trouble)),
+            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
             Event::ListEnd => std::mem::take(&mut self.unlisted_nodes).iter().for_each(|name| self.warming.node_is_gone(name)),
         }
         Ok(())
@@ -247,7 +247,7 @@ impl Run {
                 }
             }
             Event::Forbidden(why) if !self.pods_are_seen => return Err(WarmError::Forbidden("pods", why)),
-            Event::Trouble(trouble) | Event::Forbidden(trouble) => tell(News::Trouble(trouble)),
+            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
         }
         Ok(())
     }

@@ -26,13 +26,13 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// The page size of kubectl and of client-go: about 4 MB of pods at most.
 const PAGE: u32 = 500;
 /// A watch that lived longer than this was healthy: the next one starts without a pause.
-const HEALTHY: Duration = Duration::from_secs(5);
+pub(super) const HEALTHY: Duration = Duration::from_secs(5);
 /// The pause after a failure doubles from the first to the last.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 /// After so many failures in a row to watch from a version, the objects are listed anew.
 const FAILURES_UNTIL_LIST: u32 = 4;
 /// Events between the watch and the loop: a moment of work, so that a burst waits in the connection, not in memory.
-const BUFFER: usize = 256;
+pub(super) const BUFFER: usize = 256;
 
 /// What the stream tells.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub enum Event<K> {
     Trouble(String),
     /// The API server does not allow it to be listed or watched; another try follows by itself.
     Forbidden(String),
+    /// One of several namespaces must not be listed, for this reason: until the next list it counts as empty.
+    Hidden(String),
 }
 
 /// Starts watching. The stream ends only when the receiver is dropped.

@@ -12,6 +12,7 @@ use swaplet::controller::derive::Push;
 use swaplet::controller::index::Rules;
 use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
+use swaplet::controller::namespaces::Namespaces;
 use swaplet::controller::restart::RestartSettings;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::selection::{Progress, Selection};
@@ -117,7 +118,17 @@ impl World {
         let (progress, news) = mpsc::unbounded_channel();
         let pods = names.iter().map(|name| self.get(name)["metadata"]["uid"].as_str().unwrap().into()).collect();
         let selection = Selection { pods, kept: AllKept::new(), progress };
-        (self.start(SWAPLET, CONCURRENCY, |settings| settings.selection = Some(selection)), news)
+        (self.start_controller_that_selects(selection), news)
+    }
+
+    /// Starts a controller for the pods of this selection.
+    pub fn start_controller_that_selects(&self, selection: Selection) -> Life {
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.selection = Some(selection))
+    }
+
+    /// Starts a controller that works in these namespaces only.
+    pub fn start_controller_in(&self, namespaces: &[&str]) -> Life {
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.namespaces = namespaces.iter().copied().collect())
     }
 
     /// Starts a controller that derives exit images; `push` stands for the registry.
@@ -330,7 +341,7 @@ impl World {
 /// What a controller is told that is to swap, all by itself.
 pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
     Settings {
-        namespace: None,
+        namespaces: Namespaces::default(),
         rules: rules(),
         concurrency,
         write_deadline: Duration::from_secs(10),

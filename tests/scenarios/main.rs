@@ -16,6 +16,7 @@ mod headroom;
 mod leader;
 mod line;
 mod lives;
+mod namespaces;
 mod node;
 mod node_classes;
 mod nodes;

@@ -20,6 +20,7 @@ use super::timeline::{Line, Timeline};
 use crate::controller::index::Rules;
 use crate::controller::lease::Leadership;
 use crate::controller::metrics::Metrics;
+use crate::controller::namespaces::Namespaces;
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::serve::Health;
 use crate::controller::watch::{Event, watch};
@@ -113,7 +114,7 @@ fn node(profile: Profile) -> NodeOptions {
 async fn controller(client: Client) {
     let Ok(exit_image) = ImageReference::parse(EXIT_IMAGE) else { return };
     let settings = Settings {
-        namespace: None,
+        namespaces: Namespaces::default(),
         rules: Rules {
             exit_images: ExitImages::new(Some(exit_image), Vec::new()),
             ladder: Ladder { finish: true, ..Ladder::default() },

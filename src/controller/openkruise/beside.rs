@@ -11,7 +11,8 @@ use super::News;
 use super::followed::{Followed, Next};
 use super::manager::Manager;
 use super::observe::Scope;
-use crate::controller::watch::{watch, watch_selected};
+use crate::controller::watch::watch_selected;
+use crate::controller::watch_many::watch_all;
 use crate::objects::daemon_pod::{DaemonPodWire, LABEL, NAMESPACE};
 use crate::objects::recreate_request::RecreateRequestWire;
 
@@ -37,16 +38,12 @@ pub(super) struct Beside {
 
 impl Beside {
     pub fn new(client: &Client, scope: &Scope) -> Self {
-        let requests: Api<RecreateRequestWire> = match &scope.namespace {
-            Some(namespace) => Api::namespaced(client.clone(), namespace),
-            None => Api::all(client.clone()),
-        };
         let daemons: Api<DaemonPodWire> = Api::namespaced(client.clone(), NAMESPACE);
         let daemons = watch_selected(daemons, ListParams::default().labels(LABEL));
         let mut looks = interval(LOOKS);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            requests: Followed::new(watch(requests, ""), read_request, News::RequestGone),
+            requests: Followed::new(watch_all(scope.namespaces.apis(client), ""), read_request, News::RequestGone),
             daemons: Followed::new(daemons, read_daemon, News::DaemonGone),
             manager: Manager::new(client),
             looks,

@@ -57,10 +57,13 @@ impl<K> Followed<K> {
                 before.difference(&self.known).cloned().map(self.gone).collect()
             }
             Event::Deleted(object) => {
-                let gone = (self.read)(object).map(|(key, _)| key).filter(|key| self.known.remove(key));
+                let gone = (self.read)(object).map(|(key, _)| key).filter(|key| {
+                    self.listed.remove(key);
+                    self.known.remove(key)
+                });
                 gone.into_iter().map(self.gone).collect()
             }
-            Event::Trouble(trouble) | Event::Forbidden(trouble) => return Next::Trouble(trouble),
+            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => return Next::Trouble(trouble),
         })
     }
 

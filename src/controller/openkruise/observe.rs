@@ -13,6 +13,7 @@ use super::beside::Beside;
 use super::followed::Next;
 use super::{News, matters};
 use crate::controller::index::Rules;
+use crate::controller::namespaces::Namespaces;
 use crate::decide::openkruise::{Coexist, Terminator};
 use crate::objects::recreate_request::{GROUP, PLURAL, VERSION};
 
@@ -28,8 +29,8 @@ const BUFFER: usize = 256;
 /// What is looked for.
 #[derive(Clone, Debug)]
 pub struct Scope {
-    /// Requests of this namespace only; of all where it is `None`.
-    pub namespace: Option<String>,
+    /// Where requests are looked for.
+    pub namespaces: Namespaces,
     /// Whether it matters that its SidecarTerminator is on.
     pub terminator: bool,
     /// Whether anything of it matters.
@@ -39,8 +40,8 @@ pub struct Scope {
 impl Scope {
     /// What a controller looks for that has these rules.
     #[must_use]
-    pub fn of(namespace: Option<String>, rules: &Rules, restarts: bool) -> Self {
-        Self { namespace, terminator: rules.coexist != Coexist::Own, wanted: matters(rules) || restarts }
+    pub fn of(namespaces: Namespaces, rules: &Rules, restarts: bool) -> Self {
+        Self { namespaces, terminator: rules.coexist != Coexist::Own, wanted: matters(rules) || restarts }
     }
 }
 

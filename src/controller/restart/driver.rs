@@ -59,7 +59,7 @@ impl Driver {
     #[must_use]
     pub fn start(client: &Client, settings: &Settings) -> Self {
         let requests = match settings.restart {
-            Some(_) => observe(client.clone(), settings.namespace.clone()),
+            Some(_) => observe(client.clone(), settings.namespaces.clone()),
             None => nothing(),
         };
         Self {
@@ -148,7 +148,7 @@ fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
 }
 
 fn note_trouble<K>(event: &Event<K>, metrics: &Metrics) {
-    if matches!(event, Event::Trouble(_) | Event::Forbidden(_)) {
+    if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
         metrics.watch_trouble();
     }
 }

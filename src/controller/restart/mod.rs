@@ -116,7 +116,7 @@ impl Restarts {
                     self.forget(&(request.namespace, request.name));
                 }
             }
-            Event::Trouble(error) | Event::Forbidden(error) => {
+            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(error, "cannot watch ContainerRecreateRequests; trying again");
             }
         }
@@ -160,7 +160,7 @@ impl Restarts {
             Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
             Event::Deleted(_) => entry.sight = Seen::Absent,
             Event::ListEnd => {}
-            Event::Trouble(error) | Event::Forbidden(error) => {
+            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(namespace = %key.0, pod = %key.1, error, "cannot watch a pod whose containers are to be restarted; trying again");
             }
         }

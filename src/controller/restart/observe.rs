@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use kube::{Api, Client};
+use kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use crate::controller::namespaces::Namespaces;
 use crate::controller::openkruise::observe::serves_requests;
-use crate::controller::watch::{Event, watch};
+use crate::controller::watch::Event;
+use crate::controller::watch_many::watch_all;
 use crate::objects::restart_request::RestartRequestWire;
 
 /// How often is asked where the CRD is not installed: whoever has just installed it does not want to wait for long.
@@ -15,9 +17,9 @@ const NOT_INSTALLED: Duration = Duration::from_secs(30);
 /// Events between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking, in one namespace or in all. The stream ends only when the receiver is dropped, or a watch has died.
+/// Starts looking, in some namespaces or in all. The stream ends only when the receiver is dropped, or a watch has died.
 #[must_use]
-pub fn observe(client: Client, namespace: Option<String>) -> mpsc::Receiver<Event<RestartRequestWire>> {
+pub fn observe(client: Client, namespaces: Namespaces) -> mpsc::Receiver<Event<RestartRequestWire>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
         loop {
@@ -25,7 +27,7 @@ pub fn observe(client: Client, namespace: Option<String>) -> mpsc::Receiver<Even
                 () = installed(&client) => {}
                 () = events.closed() => return,
             }
-            if follow(&client, namespace.as_deref(), &events).await.is_none() {
+            if follow(&client, &namespaces, &events).await.is_none() {
                 return;
             }
         }
@@ -46,12 +48,8 @@ async fn installed(client: &Client) {
 }
 
 /// Passes events on until requests are not known any more; `None` where nobody listens, or the watch has died.
-async fn follow(client: &Client, namespace: Option<&str>, listener: &mpsc::Sender<Event<RestartRequestWire>>) -> Option<()> {
-    let api: Api<RestartRequestWire> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    let mut events = watch(api, "");
+async fn follow(client: &Client, namespaces: &Namespaces, listener: &mpsc::Sender<Event<RestartRequestWire>>) -> Option<()> {
+    let mut events = watch_all(namespaces.apis(client), "");
     loop {
         let event = events.recv().await?;
         if matches!(event, Event::Trouble(_)) && serves_requests(client).await == Ok(false) {
