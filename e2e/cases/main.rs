@@ -6,6 +6,7 @@
 //! * `SWAPLET_E2E_REGISTRY`: a plain-HTTP registry, `host:port`, reachable from here and from the node
 //! * `SWAPLET_E2E_AUDIT_LOG`: the API server's audit log, which is the witness for every count of writes
 //! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
+//! * `SWAPLET_E2E_HELM`: Helm, for the cases that install swaplet in the cluster
 //!
 //! Each case has a namespace and controllers of its own, so all of them run at once. The controller is the real binary, with
 //! a ServiceAccount that has the rights of `deploy/rbac.yaml` and `deploy/restart.yaml`, and no others.
@@ -20,6 +21,7 @@ mod derived;
 mod finish;
 mod headroom;
 mod images;
+mod install;
 mod leader;
 mod mock_node;
 mod pods;

@@ -17,7 +17,11 @@ use crate::world::{World, eventually};
 static CRD: OnceCell<()> = OnceCell::const_new();
 
 /// Never over one that is there.
-async fn install_crd() {
+pub async fn install_crd() {
+    CRD.get_or_init(create_crd).await;
+}
+
+async fn create_crd() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds/containerrecreaterequests.yaml");
     let output = Command::new("kubectl").args(["create", "-f", file]).output().await.expect("kubectl");
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -34,7 +38,7 @@ pub struct Restarts {
 
 impl Restarts {
     pub async fn new(case: &str) -> Self {
-        CRD.get_or_init(install_crd).await;
+        install_crd().await;
         let world = World::new(case).await;
         let resource = ApiResource {
             group: "apps.kruise.io".to_owned(),

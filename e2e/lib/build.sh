@@ -6,10 +6,15 @@ CACHE=${SWAPLET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/swaplet}/bin
 kubernetes_version() { awk '$1=="k8s.io/kubernetes" {print $2} $2=="k8s.io/kubernetes" {print $3}' "$E2E/modules/kubernetes/go.mod"; }
 
 # Components that do not know their version report v0.0.0, and then kubectl,
-# the kubelet and feature gates misbehave.
+# the kubelet and feature gates misbehave. Helm believes in Kubernetes 1.20.
 ldflags() {
 	local version minor package
 	printf -- '-s -w'
+	if [[ $1 == helm ]]; then
+		minor=$(awk '$1=="k8s.io/client-go" {split($2, v, "."); print v[2]}' "$E2E/modules/helm/go.mod")
+		printf -- ' -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=%s' "$minor"
+		return
+	fi
 	[[ $1 == kubernetes ]] || return 0
 	version=$(kubernetes_version)
 	minor=${version#v1.}
@@ -77,7 +82,7 @@ build_module() {
 	mv "$tmp" "$dir" # a folder under its final name is always complete
 }
 
-build_cluster() { build etcd containerd kubernetes virtual-kubelet-mock; }
+build_cluster() { build etcd containerd kubernetes virtual-kubelet-mock helm; }
 build_all() { build_cluster && build openkruise; }
 
 build() { # MODULE...

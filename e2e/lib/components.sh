@@ -18,11 +18,21 @@ start_apiserver() {
 		--endpoint-reconciler-type none --cert-dir "$STATE/apiserver" \
 		--token-auth-file "$STATE/tokens.csv" --authorization-mode RBAC --allow-privileged \
 		--service-account-issuer https://kubernetes.default.svc --service-account-key-file "$STATE/sa.key" \
-		--service-account-signing-key-file "$STATE/sa.key" --service-cluster-ip-range 10.214.0.0/24 \
+		--service-account-signing-key-file "$STATE/sa.key" --service-cluster-ip-range "$SERVICE_CIDR" \
 		--kubelet-client-certificate "$STATE/kubelet-client.crt" --kubelet-client-key "$STATE/kubelet-client.key" \
 		--audit-policy-file "$E2E/audit-policy.yaml" --audit-log-path "$STATE/audit.log" --audit-log-maxsize 4096 \
 		--feature-gates ImageVolume=true
 }
+
+# What kube-proxy does elsewhere, for the one Service that pods need. Loopback addresses are open to interfaces that come later
+# only: those of pods.
+open_api_service() {
+	echo 1 >/proc/sys/net/ipv4/conf/default/route_localnet
+	iptables -w -t nat -A PREROUTING -s "$POD_CIDR" -d "$API_SERVICE" -p tcp --dport 443 -m comment --comment "$NETWORK" \
+		-j DNAT --to-destination "127.0.0.1:$API_PORT" ||
+		die "iptables does not take a rule of the table nat" "Pods need it to reach the API server."
+}
+api_service_rules() { iptables -w -t nat -S PREROUTING 2>/dev/null | grep -F -- "--comment $NETWORK " || true; }
 
 start_controller_manager() {
 	launch controller-manager "$KUBE_BIN/kube-controller-manager" --kubeconfig "$STATE/kube-controller-manager.kubeconfig" \

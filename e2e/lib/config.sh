@@ -4,6 +4,9 @@
 # shellcheck disable=SC2034 # used in other parts
 NODE=127.0.0.1 # an IP as node name: the apiserver reaches the kubelet there, whatever the machine's DNS and routes are
 POD_CIDR=10.213.0.0/22
+# shellcheck disable=SC2034 # used in other parts
+SERVICE_CIDR=10.214.0.0/24
+API_SERVICE=10.214.0.1 # the first of them is that of the API server
 
 # Ports below 32768 are never handed out to outgoing connections.
 free_port() {
@@ -118,10 +121,10 @@ SystemdCgroup = false
 Root = "$STATE/runc"
 EOF
 	mkdir -p "$STATE/cni"
-	# Pods need no traffic; the kubelet only wants the network to be ready.
+	# Pods talk to nobody but the API server, by the address of its Service.
 	cat >"$STATE/cni/10-e2e.conflist" <<EOF
 {"cniVersion": "1.0.0", "name": "$NETWORK", "plugins": [{"type": "ptp", "ipMasq": false,
-  "ipam": {"type": "host-local", "dataDir": "$STATE/ipam", "ranges": [[{"subnet": "$POD_CIDR"}]]}}]}
+  "ipam": {"type": "host-local", "dataDir": "$STATE/ipam", "ranges": [[{"subnet": "$POD_CIDR"}]], "routes": [{"dst": "$SERVICE_CIDR"}]}}]}
 EOF
 }
 

@@ -46,6 +46,7 @@ leftovers() {
 	for pid in $(our_processes); do echo "process $pid: $(tr '\0' ' ' <"/proc/$pid/cmdline" | cut -c1-100)"; done
 	our_mounts | sed 's/^/mount /'
 	our_routes | sed 's/^/route /'
+	api_service_rules | sed 's/^/iptables /'
 	for cgroup in ${CGROUPS:-}; do [[ ! -d $cgroup ]] || echo "cgroup $cgroup"; done
 	for path in "$STATE" "$ETCD_DIR" $(our_files_outside); do
 		[[ ! -e $path && ! -L $path ]] || echo "path $path"
@@ -113,8 +114,15 @@ restore_machine() {
 	done <"$STATE/absent"
 }
 
+close_api_service() {
+	local rule
+	# shellcheck disable=SC2086 # the words of a rule
+	api_service_rules | while read -r rule; do iptables -w -t nat -D ${rule#-A }; done
+}
+
 take_down() {
 	kill_processes
+	close_api_service
 	remove_mounts
 	remove_cgroups
 	our_files_outside | xargs -r rm -f

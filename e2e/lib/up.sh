@@ -13,6 +13,7 @@ install_packages() {
 		curl curl
 		openssl openssl
 		ip iproute2
+		iptables iptables
 	EOF
 	[[ -x $CNI_BIN/ptp && -x $CNI_BIN/host-local ]] || missing+=(containernetworking-plugins)
 	((${#missing[@]})) || return 0
@@ -35,7 +36,7 @@ push_park_image() {
 
 # The kubelet and the ptp plugin change these for the whole machine, and create
 # these folders outside the state folder; 'down' needs to know how it was before.
-SYSCTLS=(vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
+SYSCTLS=(net/ipv4/conf/default/route_localnet vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
 OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd)
 remember_machine() {
 	local name
@@ -70,6 +71,7 @@ start_all() {
 	push_park_image
 	wait_for 20 "containerd's socket" containerd test -S "$SOCKET"
 	wait_for 90 "the apiserver to be ready" apiserver api_ready
+	open_api_service
 	start_controller_manager
 	start_scheduler
 	start_kubelet

@@ -1,0 +1,107 @@
+//! swaplet as an operator has it: its own image, installed by Helm, two replicas in pods with restricted rights.
+
+mod chart;
+mod installation;
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use self::installation::Installation;
+use crate::audit::{Written, written_by};
+use crate::pods::{EXITS_143, container, job, sidecar, spec};
+use crate::world::World;
+
+impl World {
+    /// Jobs whose mains take up to three seconds, one after the other; gives their names.
+    async fn stream_of_jobs(&self, name: &str, count: u32) -> Vec<String> {
+        let mut names = Vec::new();
+        for number in 0..count {
+            let policy = if number % 2 == 0 { "Never" } else { "OnFailure" };
+            let main = container(self, "main", &format!("sleep {}", 1 + number % 3));
+            let name = format!("{name}-{number}");
+            self.create_job(job(&name, spec(policy, vec![main, sidecar(self, "log", EXITS_143)]))).await;
+            names.push(name);
+            sleep(Duration::from_millis(700)).await;
+        }
+        names
+    }
+
+    async fn all_complete(&self, jobs: &[String]) {
+        for job in jobs {
+            self.job_ends(job, "Complete").await;
+        }
+    }
+}
+
+/// The pods of Jobs whose images the installation has changed, each as often as that was done, sorted.
+fn swapped_by(installation: &Installation, world: &World) -> Vec<String> {
+    let written = written_by(&installation.account(), Some(&world.namespace));
+    let mut swapped: Vec<_> = written.into_iter().filter(Written::is_applied_swap).map(|write| write.pod).collect();
+    swapped.sort_unstable();
+    swapped
+}
+
+/// The pods of Jobs, sorted.
+async fn pods_of_jobs(world: &World) -> Vec<String> {
+    let pods = world.pods().await.into_iter().filter(|pod| pod.metadata.owner_references.is_some());
+    let mut names: Vec<_> = pods.filter_map(|pod| pod.metadata.name).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own_removal() {
+    let world = World::new("install").await;
+    let installation = Installation::new(&world).await;
+    installation.helm("install", &[]).await;
+
+    let (mut jobs, leader) = (world.stream_of_jobs("first", 2).await, installation.leader().await);
+    world.all_complete(&jobs).await;
+
+    // Jobs come and end while nobody leads.
+    let (more, ()) = tokio::join!(world.stream_of_jobs("killed", 10), async {
+        sleep(Duration::from_secs(2)).await;
+        installation.kill(&leader).await;
+    });
+    jobs.extend(more);
+    world.all_complete(&jobs).await;
+
+    let (more, ()) = tokio::join!(world.stream_of_jobs("upgraded", 10), installation.helm("upgrade", &["--set", "log.format=text"]));
+    jobs.extend(more);
+    world.all_complete(&jobs).await;
+
+    // What happens while nothing is installed is seen by the next installation.
+    installation.uninstall().await;
+    jobs.extend(world.stream_of_jobs("between", 2).await);
+    installation.helm("install", &[]).await;
+    world.all_complete(&jobs).await;
+
+    assert_eq!(swapped_by(&installation, &world), pods_of_jobs(&world).await, "one change of an image per pod");
+    installation.uninstall().await;
+    installation.done().await;
+    world.done().await;
+}
+
+#[tokio::test]
+async fn an_installation_restarts_containers_and_warms_images() {
+    let world = World::new("install-more").await;
+    let installation = Installation::new(&world).await;
+    installation.helm("install", &["--set", "terminate.enabled=false,restart.enabled=true,warm.enabled=true"]).await;
+
+    // It ends no sidecars.
+    let jobs = world.stream_of_jobs("not-ended", 1).await;
+    world.create_pod(crate::pods::pod("p", spec("Always", vec![container(&world, "app", EXITS_143)]))).await;
+    let before = world.pod_is("p", "running", |pod| installation::container_id(pod).is_some()).await;
+    installation.restart("p", &world).await;
+    world
+        .pod_is("p", "restarted", |pod| installation::container_id(pod).is_some_and(|id| Some(id) != installation::container_id(&before)))
+        .await;
+
+    installation.warm(&world).await;
+    assert_eq!(swapped_by(&installation, &world), ["p"], "away from its image by another spelling, once");
+    assert_eq!(jobs.len(), 1);
+    installation.uninstall().await;
+    installation.done().await;
+    world.done().await;
+}

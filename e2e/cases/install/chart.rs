@@ -1,0 +1,83 @@
+//! What the chart makes of its values, as the real Helm renders it.
+
+use std::path::Path;
+
+use tokio::process::Command;
+
+use crate::world::variable;
+
+pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
+const MANIFESTS: &str = include_str!("../../../deploy/swaplet.yaml");
+/// The values of `deploy/swaplet.yaml`: those that must be set.
+const VALUES: &str = "image=registry.example/swaplet/controller:v1,terminate.exitImage=registry.example/swaplet/exit:v1";
+
+/// What Helm prints, or what it complains of.
+pub async fn run_helm(arguments: &[&str]) -> Result<String, String> {
+    let helm = variable("SWAPLET_E2E_HELM");
+    assert!(Path::new(&helm).exists(), "{helm} is missing: run e2e/cluster build");
+    let output = Command::new(helm).args(arguments).output().await.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+async fn rendered(values: &str) -> Result<String, String> {
+    run_helm(&["template", "swaplet", CHART, "--namespace", "swaplet", "--set", values]).await
+}
+
+/// The names of all objects of a kind, sorted.
+fn names<'a>(manifests: &'a str, kind: &str) -> Vec<&'a str> {
+    let kind = format!("\nkind: {kind}\n");
+    let objects = manifests.split("\n---\n").filter(|object| object.contains(&kind));
+    let mut names: Vec<_> = objects.map(|object| object.split_once("\n  name: ").unwrap().1.lines().next().unwrap()).collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn the_plain_manifests_are_what_the_chart_renders() {
+    let (head, manifests) = MANIFESTS.split_once("---\n").unwrap();
+    assert!(head.lines().all(|line| line.starts_with('#')), "{head}");
+    let rendered = rendered(VALUES).await.unwrap();
+    assert!(
+        rendered == format!("---\n{manifests}"),
+        "deploy/swaplet.yaml is not what the chart renders; its first lines say how to make it"
+    );
+}
+
+#[tokio::test]
+async fn rights_follow_what_is_on() {
+    let all = rendered(VALUES).await.unwrap();
+    assert_eq!(names(&all, "ClusterRoleBinding"), ["swaplet", "swaplet-nodes"]);
+    assert_eq!(names(&all, "RoleBinding"), ["swaplet-state"]);
+    assert_eq!(names(&all, "CustomResourceDefinition"), [""; 0]);
+
+    let some = rendered(&format!("{VALUES},namespaces={{a,b}},nodes.watch=false,restart.enabled=true")).await.unwrap();
+    assert_eq!(names(&some, "ClusterRoleBinding"), [""; 0]);
+    assert_eq!(names(&some, "RoleBinding"), ["swaplet", "swaplet", "swaplet-restart", "swaplet-restart", "swaplet-state"]);
+    assert_eq!(names(&some, "CustomResourceDefinition"), ["containerrecreaterequests.apps.kruise.io"]);
+    assert!(some.contains("helm.sh/resource-policy: keep"));
+
+    assert!(some.contains("- pods/status\n"));
+    let phase_is_not_written = rendered(&format!("{VALUES},terminate.finish=never")).await.unwrap();
+    assert!(!phase_is_not_written.contains("- pods/status\n"));
+
+    let more = rendered(&format!("{VALUES},warm.enabled=true,openkruise.enabled=true")).await.unwrap();
+    for role in ["swaplet-warm", "swaplet-warm-nodes", "swaplet-requests", "swaplet-openkruise"] {
+        assert!(names(&more, "ClusterRole").contains(&role), "{role}");
+    }
+}
+
+#[tokio::test]
+async fn values_that_are_wrong_are_refused_with_a_reason() {
+    for (values, reason) in [
+        ("terminate.exitImage=a", "image is not set"),
+        ("image=a", "terminate.exitImage is not set"),
+        ("image=a,terminate.enabled=false", "nothing is on"),
+        ("image=a,terminate.exitImage=b,replica=3", "replica"),
+        ("image=a,terminate.exitImage=b,namespaces={UPPER}", "namespaces"),
+        ("image=a,terminate.exitImage=b,terminate.finish=sometimes", "finish"),
+    ] {
+        let words = rendered(values).await.unwrap_err();
+        assert!(words.contains(reason), "{values}: {words}");
+    }
+}

@@ -1,0 +1,153 @@
+//! An installation by Helm, in a namespace of its own that takes restricted pods only.
+
+use std::path::Path;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+
+use super::chart::{CHART, run_helm};
+use crate::images::push_work;
+use crate::restart::install_crd;
+use crate::world::{World, eventually, kubectl, variable};
+
+static CONTROLLER: OnceCell<String> = OnceCell::const_new();
+
+/// A namespace with a release `swaplet`, which works in the namespace of a case.
+pub struct Installation {
+    client: kube::Client,
+    pub namespace: String,
+    values: String,
+}
+
+impl Installation {
+    pub async fn new(world: &World) -> Self {
+        // As on a cluster with OpenKruise: the CRD is there, and of somebody else.
+        install_crd().await;
+        let image = CONTROLLER.get_or_init(push_controller).await;
+        let namespace = format!("{}-system", world.namespace);
+        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
+        let object: Namespace = serde_json::from_value(object).unwrap();
+        Api::<Namespace>::all(world.client.clone()).create(&PostParams::default(), &object).await.unwrap();
+        // OpenKruise may be on the cluster for cases about it.
+        let values = format!(
+            "image={image},terminate.exitImage={},namespaces={{{}}},openkruise.coexist=own,log.format=json",
+            world.images.exit, world.namespace
+        );
+        Self { client: world.client.clone(), namespace, values }
+    }
+
+    /// Who writes.
+    pub fn account(&self) -> String {
+        format!("system:serviceaccount:{}:swaplet", self.namespace)
+    }
+
+    /// `helm install` or `helm upgrade`; comes back when both replicas are ready.
+    pub async fn helm(&self, command: &str, more: &[&str]) {
+        let release = [command, "swaplet", CHART, "--namespace", &self.namespace, "--set", &self.values, "--wait", "--timeout", "180s"];
+        run_helm(&[&release[..], more].concat()).await.unwrap();
+    }
+
+    pub async fn uninstall(&self) {
+        run_helm(&["uninstall", "swaplet", "--namespace", &self.namespace, "--wait", "--timeout", "180s"]).await.unwrap();
+        let label = "app.kubernetes.io/managed-by=Helm,app.kubernetes.io/name=swaplet";
+        let kinds = "clusterroles,clusterrolebindings,flowschemas";
+        let left = kubectl(&["get", kinds, "-l", label, "-o", "name"]).await;
+        assert!(!left.contains(&self.namespace), "{left}");
+    }
+
+    /// The name of the pod that leads.
+    pub async fn leader(&self) -> String {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
+        eventually("a leader", || async {
+            let holder = leases.get_opt("swaplet").await.unwrap()?.spec?.holder_identity?;
+            holder.rsplit_once('_').map(|(pod, _)| pod.to_owned())
+        })
+        .await
+    }
+
+    /// SIGKILL, from outside: its kubelet starts it again.
+    pub async fn kill(&self, pod: &str) {
+        let process = process_of(&self.namespace, pod).expect("the process of the leader");
+        assert!(Command::new("kill").args(["-s", "KILL", &process]).status().await.unwrap().success());
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        eventually("the leader to be started again", || async {
+            let statuses = pods.get(pod).await.unwrap().status?.container_statuses?;
+            (statuses[0].restart_count == 1 && statuses[0].ready).then_some(())
+        })
+        .await;
+    }
+
+    /// Asks for a restart of the container `app` of a pod, and waits until that is done.
+    pub async fn restart(&self, pod: &str, world: &World) {
+        let request = json!({
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
+            "metadata": {"name": "again", "namespace": world.namespace},
+            "spec": {"podName": pod, "containers": [{"name": "app"}]},
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("request.json");
+        std::fs::write(&file, request.to_string()).unwrap();
+        kubectl(&["create", "-f", file.to_str().unwrap()]).await;
+        let done = ["wait", "--for=jsonpath={.status.phase}=Completed", "crr/again", "--timeout=180s", "-n", &world.namespace];
+        kubectl(&done).await;
+    }
+
+    /// Warms an image from a pod of the controller image, and waits until that is done.
+    pub async fn warm(&self, world: &World) {
+        let image = format!("{}/e2e/warmed-by-{}:v1", variable("SWAPLET_E2E_REGISTRY"), world.namespace);
+        push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
+        let restricted = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+        let node = variable("SWAPLET_E2E_NODE");
+        let container = json!({
+            "name": "warm", "image": CONTROLLER.get().unwrap(), "securityContext": restricted,
+            "args": ["warm", image, "--park-image", world.images.park, "--node", node, "--namespace", self.namespace],
+        });
+        let spec = json!({
+            "serviceAccountName": "swaplet-warm", "restartPolicy": "Never", "containers": [container],
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+        });
+        let job: Job = serde_json::from_value(crate::pods::job("warm", spec)).unwrap();
+        Api::namespaced(self.client.clone(), &self.namespace).create(&PostParams::default(), &job).await.unwrap();
+        kubectl(&["wait", "--for=condition=Complete", "job/warm", "--timeout=180s", "-n", &self.namespace]).await;
+        let told = kubectl(&["logs", "job/warm", "-n", &self.namespace]).await;
+        assert!(told.contains(&image), "{told}");
+    }
+
+    pub async fn done(self) {
+        let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
+    }
+}
+
+/// The id of the running container of a pod that has one container.
+pub fn container_id(pod: &Pod) -> Option<&str> {
+    let status = pod.status.as_ref()?.container_statuses.as_ref()?.first()?;
+    status.state.as_ref()?.running.as_ref()?;
+    status.container_id.as_deref()
+}
+
+/// The program pushes itself.
+async fn push_controller() -> String {
+    let image = format!("{}/swaplet/controller:e2e-{}", variable("SWAPLET_E2E_REGISTRY"), std::process::id());
+    let output = Command::new(env!("CARGO_BIN_EXE_swaplet")).args(["image", "push", &image]).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    image
+}
+
+/// The process of a pod, by its environment.
+fn process_of(namespace: &str, pod: &str) -> Option<String> {
+    let is_it = |process: &Path| {
+        let environment = std::fs::read_to_string(process.join("environ")).unwrap_or_default();
+        let has = |variable: String| environment.split('\0').any(|found| found == variable);
+        has(format!("POD_NAMESPACE={namespace}")) && has(format!("POD_NAME={pod}"))
+    };
+    let mut processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let process = processes.find(|process| is_it(process))?;
+    Some(process.file_name()?.to_str()?.to_owned())
+}
