@@ -133,6 +133,13 @@ impl Decision {
     }
 }
 
+/// Whether a request can be decided only with its pod in sight.
+#[must_use]
+pub fn needs_pod(request: &RestartRequest) -> bool {
+    let is_over = request.deleting || request.is_completed();
+    if is_over { readiness::is_held(request) } else { !is_of_others(request) }
+}
+
 /// What to do about a request. The memory must have observed the request and the pod as they are ([`Memory::observe`]).
 #[must_use]
 pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, around: &Around<'_>) -> Decision {
@@ -145,7 +152,8 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
     if request.deleting || request.is_completed() {
         return after_completion(request, sight, around);
     }
-    if is_left_to_others(request, around) {
+    // OpenKruise's daemon carries out those for its node.
+    if is_of_others(request) || around.node == Some(NodeClass::Daemon) {
         return Decision::quiet(Reason::RequestLeft);
     }
     let mut decision = match sight {
@@ -183,11 +191,11 @@ fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
-/// Requests that somebody else carries out: OpenKruise's daemon, its own requests to end sidecars, those for virtual nodes whose vendor
-/// reads OpenKruise's label, and those that somebody works on who has written nothing down.
-fn is_left_to_others(request: &RestartRequest, around: &Around<'_>) -> bool {
+/// Requests that somebody else carries out: OpenKruise's own to end sidecars, those for virtual nodes whose vendor reads OpenKruise's
+/// label, and those that somebody works on who has written nothing down.
+fn is_of_others(request: &RestartRequest) -> bool {
     let taken = request.phase == RequestPhase::Recreating && request.journal.is_none();
-    request.ends_sidecars() || request.on_virtual_node || taken || around.node == Some(NodeClass::Daemon)
+    request.ends_sidecars() || request.on_virtual_node || taken
 }
 
 /// Whoever has carried a request out cleans up after it.

@@ -1,5 +1,6 @@
 //! Restarts of single containers: requests at the API server, carried out on a node.
 
+mod crowds;
 mod lives;
 mod nodes;
 mod readiness;

@@ -3,6 +3,7 @@
 
 mod driver;
 mod observe;
+mod pods;
 mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 pub use driver::{Driver, Happened, RestartSettings};
 use observe::observe;
+use pods::Pods;
 
 use super::index::{Index, Notice};
 use super::watch::Event;
@@ -19,7 +21,7 @@ use crate::decide::decision::Report;
 use crate::decide::headroom::Headroom;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::reason::Reason;
-use crate::decide::restart::{Action, Around, Decision, Made, Memory, Sight, decide, is_first};
+use crate::decide::restart::{Action, Around, Decision, Made, Memory, Sight, decide, is_first, needs_pod};
 use crate::objects::pod::PROVIDER_FAILED;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
@@ -33,8 +35,6 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// How often is asked for a node that has not been seen.
 const NODE_AGAIN: Duration = Duration::from_secs(1);
-/// Pods that are followed at once; requests for others wait. Each is a watch of one object.
-const PODS_AT_ONCE: usize = 256;
 
 /// Namespace and name.
 pub type Key = (Box<str>, Box<str>);
@@ -52,7 +52,7 @@ pub struct Now {
 #[derive(Default)]
 pub struct Restarts {
     requests: BTreeMap<Key, Entry>,
-    pods: BTreeMap<Key, PodEntry>,
+    pods: Pods,
     /// Requests to be looked at now.
     fresh: BTreeSet<Key>,
     list: u64,
@@ -64,6 +64,8 @@ struct Entry {
     failures: u32,
     denied: bool,
     due: Option<Duration>,
+    /// Whether somebody else carries it out.
+    left: bool,
     list: u64,
 }
 
@@ -109,11 +111,11 @@ impl Restarts {
             },
             Event::ListEnd => {
                 let gone: Vec<_> = self.requests.iter().filter(|(_, entry)| entry.list != self.list).map(|(key, _)| key.clone()).collect();
-                gone.iter().for_each(|key| self.forget(key));
+                gone.iter().for_each(|key| self.forget(key, now));
             }
             Event::Deleted(request) => {
                 if let Some(request) = request.read() {
-                    self.forget(&(request.namespace, request.name));
+                    self.forget(&(request.namespace, request.name), now);
                 }
             }
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
@@ -132,7 +134,7 @@ impl Restarts {
                 entry.list = list;
             }
             None => {
-                let entry = Entry { request, memory: Memory::default(), failures: 0, denied: false, due: None, list };
+                let entry = Entry { request, memory: Memory::default(), failures: 0, denied: false, due: None, left: false, list };
                 self.requests.insert(key, entry);
             }
         }
@@ -140,10 +142,10 @@ impl Restarts {
         self.look_at_requests_of(&pod);
     }
 
+    /// A pod is followed as long as a request needs it.
     fn follow(&mut self, pod: &Key, now: Duration) {
-        if self.pods.len() < PODS_AT_ONCE && !self.pods.contains_key(pod) {
-            self.pods.insert(pod.clone(), PodEntry { sight: Seen::NotYet, listed: false, since: now });
-        }
+        let mut requests = self.requests.values().map(|entry| &entry.request).filter(|request| pod_key(request) == *pod);
+        if requests.any(needs_pod) { self.pods.want(pod, now) } else { self.pods.release(pod, now) }
     }
 
     /// What the watch of one pod tells.
@@ -172,18 +174,19 @@ impl Restarts {
         self.fresh.extend(concerned.collect::<Vec<_>>());
     }
 
-    /// A request is gone, or nothing is left to be done for it. Its pod is followed as long as another one needs it.
-    fn forget(&mut self, key: &Key) {
+    /// A request is gone, or nothing is left to be done for it.
+    fn forget(&mut self, key: &Key, now: Duration) {
         self.fresh.remove(key);
         let Some(entry) = self.requests.remove(key) else { return };
         let pod = pod_key(&entry.request);
-        if !self.requests.values().any(|other| pod_key(&other.request) == pod) {
-            self.pods.remove(&pod);
-        }
+        self.follow(&pod, now);
         self.look_at_requests_of(&pod);
-        let waiting = self.requests.values().map(|entry| pod_key(&entry.request)).find(|pod| !self.pods.contains_key(pod));
-        if let Some(pod) = waiting {
-            self.follow(&pod, entry.due.unwrap_or_default());
+    }
+
+    /// Nobody has to see a pod whose requests somebody else carries out.
+    fn give_way(&mut self, pod: &Key, now: Duration) {
+        if self.requests.values().filter(|entry| pod_key(&entry.request) == *pod).all(|entry| entry.left) {
+            self.pods.give_way(pod, now);
         }
     }
 
@@ -236,13 +239,17 @@ impl Restarts {
     }
 
     fn begin(&mut self, key: &Key, decision: Decision, index: &mut Index, now: Now) -> Option<RestartWrite> {
+        let entry = self.requests.get_mut(key)?;
+        entry.left = decision.reason == Reason::RequestLeft;
         let Some(action) = decision.action else {
-            if decision.reason == Reason::RequestOver && decision.again.is_none() {
-                self.forget(key);
+            let pod = pod_key(&entry.request);
+            match decision.reason {
+                Reason::RequestOver if decision.again.is_none() => self.forget(key, now.since_start),
+                Reason::RequestLeft => self.give_way(&pod, now.since_start),
+                _ => {}
             }
             return None;
         };
-        let entry = self.requests.get_mut(key)?;
         entry.memory.in_flight = true;
         let request = entry.request.clone();
         let pod = self.pods.get(&pod_key(&request)).and_then(|entry| match &entry.sight {
@@ -268,7 +275,7 @@ impl Restarts {
             Ok(stored) => {
                 entry.failures = 0;
                 entry.memory.not_before = None;
-                self.store(&key, stored);
+                self.store(&key, stored, now);
                 write.notices()
             }
             Err(outcome) => entry.back_off(&write, &outcome, now),
@@ -276,11 +283,13 @@ impl Restarts {
     }
 
     /// The event of our own write may come later; until then this is what we know to be stored.
-    fn store(&mut self, key: &Key, stored: Stored) {
+    fn store(&mut self, key: &Key, stored: Stored, now: Duration) {
         match stored {
             Stored::Request(request) => {
                 if let Some(entry) = self.requests.get_mut(key).filter(|entry| entry.request.uid == request.uid) {
                     entry.request = *request;
+                    let pod = pod_key(&entry.request);
+                    self.follow(&pod, now);
                 }
             }
             Stored::Pod(pod) => {

@@ -51,7 +51,7 @@ pub(super) fn after_restart(request: &RestartRequest, sight: Sight<'_>) -> Optio
         Sight::There(pod) if is_its_pod(request, pod) => {
             pod.readiness.as_ref().and_then(|readiness| Some(set(pod, readiness, readiness.left_by(&key(request))?)))
         }
-        Sight::Unseen if has_finalizer(request) => return Some(Decision::quiet(Reason::RequestWaits)),
+        Sight::Unseen if is_held(request) => return Some(Decision::quiet(Reason::RequestWaits)),
         Sight::There(_) | Sight::Absent | Sight::Unseen => None,
     };
     if let Some(action) = left {
@@ -76,6 +76,12 @@ fn set(pod: &RestartPod, before: &PodReadiness, gate: GateCondition) -> Action {
 
 fn is_its_pod(request: &RestartRequest, pod: &RestartPod) -> bool {
     !pod.pod.deleting && request.pod_uid.as_ref().is_none_or(|uid| *uid == pod.pod.uid)
+}
+
+/// Whether a request that is over may have left an entry in the readiness of its pod.
+pub(super) fn is_held(request: &RestartRequest) -> bool {
+    let may_have_left_it = request.active && request.strategy.unready_seconds.is_some();
+    request.journal.is_some() && (has_finalizer(request) || may_have_left_it)
 }
 
 fn has_finalizer(request: &RestartRequest) -> bool {
