@@ -143,7 +143,9 @@ async fn crr_e3_the_pre_stop_hook_runs_to_its_end() {
     assert_eq!(case.completed("r").await, all("Succeeded"));
     let after = see(&case).await;
     assert_eq!(hooks(&case).await, "preStop\n");
-    let created = case.requests.get("r").await.unwrap().creation_timestamp().unwrap().0;
+    let request = case.requests.get("r").await.unwrap();
+    assert_eq!(request.data["spec"]["containers"][0]["preStop"], hook("preStop")["preStop"], "as OpenKruise's webhook copies it");
+    let created = request.creation_timestamp().unwrap().0;
     assert!(seconds(created, finished(&after, "app")) >= HOOK);
     case.world.done().await;
 }

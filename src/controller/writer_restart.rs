@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::writer::{Outcome, Target, Writer, guarded_patch, params};
 use crate::decide::decision::{Report, Swap};
-use crate::decide::restart::{Acceptance, Action, Readiness, Status};
+use crate::decide::restart::{Acceptance, Action, Filled, Readiness, Status};
 use crate::objects::pod_readiness::{GateCondition, KRUISE_POD_READY};
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
@@ -60,7 +60,7 @@ impl Writer {
     pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, Outcome> {
         self.in_time(async {
             match &write.action {
-                Action::Accept(acceptance) => self.patch_request(&write.request, accepted(&write.request, acceptance), None).await,
+                Action::Accept(acceptance) => self.patch_request(&write.request, accepted(acceptance), None).await,
                 Action::WriteDown(journal) => self.patch_request(&write.request, written_down(journal), None).await,
                 Action::Report(status) => {
                     self.patch_request(&write.request, json!({"status": status_of(status, write.today)}), Some("status")).await
@@ -168,19 +168,27 @@ fn seconds(time: jiff::Timestamp) -> String {
 }
 
 /// The labels and fields that OpenKruise's webhook gives to a request, and the journal.
-fn accepted(request: &RestartRequest, acceptance: &Acceptance) -> Value {
-    let Acceptance { pod_uid, node, journal, fill_context, grace_seconds } = acceptance;
+fn accepted(acceptance: &Acceptance) -> Value {
+    let Acceptance { pod_uid, node, journal, containers, grace_seconds } = acceptance;
     let mut body = written_down(journal);
     body["metadata"]["labels"] = json!({POD_UID: pod_uid, NODE_NAME: node, ACTIVE: "true"});
-    if *fill_context {
-        let containers = request.containers.iter().map(|wanted| {
-            let mark = journal.0.get(&wanted.name).cloned().unwrap_or_default();
-            json!({"name": wanted.name, "statusContext": {"containerID": mark.container_id, "restartCount": mark.restart_count}})
-        });
-        body["spec"]["containers"] = containers.collect();
+    if !containers.is_empty() {
+        body["spec"]["containers"] = containers.iter().map(filled).collect();
     }
     if let Some(seconds) = grace_seconds {
         body["spec"]["strategy"]["terminationGracePeriodSeconds"] = (*seconds).into();
+    }
+    body
+}
+
+fn filled(container: &Filled) -> Value {
+    let Filled { name, context, pre_stop, ports } = container;
+    let context = json!({"containerID": context.container_id, "restartCount": context.restart_count});
+    let mut body = json!({"name": name, "statusContext": context});
+    for (field, value) in [("preStop", pre_stop), ("ports", ports)] {
+        if let Some(value) = value {
+            body[field] = value.clone();
+        }
     }
     body
 }

@@ -25,7 +25,7 @@ mod run;
 
 use std::time::Duration;
 
-pub use acceptance::Acceptance;
+pub use acceptance::{Acceptance, Filled};
 pub use memory::{Made, Memory};
 pub use queue::is_first;
 pub use readiness::Readiness;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::lenient::{Lenient, Object, Present};
 use super::pod::{Container, Pod};
@@ -45,6 +45,10 @@ pub struct Details {
     pub image_id: Box<str>,
     /// `ready` of the status.
     pub ready: bool,
+    /// `lifecycle.preStop`, as far as requests know it (`exec`, `httpGet`, `tcpSocket`).
+    pub pre_stop: Option<Value>,
+    /// `ports`, where `preStop` has an `httpGet`, which may name one of them.
+    pub ports: Option<Value>,
 }
 
 impl RestartPod {
@@ -105,6 +109,8 @@ struct ContainerWire {
     name: Text,
     image_pull_policy: Text,
     startup_probe: Lenient<Present>,
+    lifecycle: Option<Value>,
+    ports: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -194,13 +200,24 @@ fn readiness(conditions: &Objects<ConditionWire>) -> PodReadiness {
 impl ContainerWire {
     fn read(self, statuses: &[ContainerStatusWire]) -> Details {
         let status = statuses.iter().find(|status| status.name.value == self.name.value);
+        let pre_stop = self.lifecycle.as_ref().and_then(pre_stop);
+        let ports = pre_stop.as_ref().is_some_and(|hook| hook.get("httpGet").is_some()).then_some(self.ports).flatten();
         Details {
+            pre_stop,
+            ports,
             pulls_always: self.image_pull_policy.value.as_deref() == Some("Always"),
             has_startup_probe: self.startup_probe.value.0,
             image_id: status.and_then(|status| status.image_id.value.clone()).unwrap_or_default(),
             ready: status.is_some_and(|status| status.ready.value == Some(true)),
         }
     }
+}
+
+fn pre_stop(lifecycle: &Value) -> Option<Value> {
+    let hook = lifecycle.get("preStop")?;
+    let known = ["exec", "httpGet", "tcpSocket"].iter().filter_map(|kind| Some(((*kind).to_owned(), hook.get(kind)?.clone())));
+    let known: Map<String, Value> = known.collect();
+    (!known.is_empty()).then_some(Value::Object(known))
 }
 
 #[cfg(test)]
@@ -230,6 +247,22 @@ mod tests {
         assert_eq!((index, &*container.image, details.ready, &*details.image_id), (1, "log:1", true, "r.example/log@sha256:1"));
         assert!(pod.details[0].pulls_always && pod.details[0].has_startup_probe && !pod.details[1].pulls_always);
         assert_eq!(pod.find("setup"), None);
+    }
+
+    #[test]
+    fn a_hook_is_read_with_the_ports_that_it_may_name() {
+        let details = |pre_stop: Value| {
+            let container = json!({"name": "app", "lifecycle": {"preStop": pre_stop}, "ports": [{"containerPort": 80, "name": "web"}]});
+            let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [container]}});
+            let details = read(pod).unwrap().details.remove(0);
+            (details.pre_stop, details.ports)
+        };
+        let (exec, http) = (json!({"exec": {"command": ["a"]}}), json!({"httpGet": {"port": "web"}}));
+        assert_eq!(details(exec.clone()), (Some(exec), None));
+        assert_eq!(details(http.clone()), (Some(http), Some(json!([{"containerPort": 80, "name": "web"}]))));
+        for unknown in [json!({"sleep": {"seconds": 3}}), json!(3), json!(null)] {
+            assert_eq!(details(unknown), (None, None));
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod node_classes;
 mod node_facts;
 mod node_verdicts;
 mod openkruise;
+mod parity;
 mod proofs;
 mod properties;
 mod recreate;

@@ -89,12 +89,39 @@ fn what_openkruise_fills_in_is_filled_in_once() {
     let mut world = World::of("Always");
     let Some(Action::Accept(acceptance)) = world.decide().action else { panic!("{:?}", world.decide()) };
     assert_eq!((&*acceptance.pod_uid, &*acceptance.node), ("pu", "n"));
-    assert!(acceptance.fill_context && acceptance.grace_seconds == Some(30));
+    let filled = &acceptance.containers[0];
+    assert_eq!((&*filled.name, &*filled.context.container_id, filled.context.restart_count), ("app", "containerd://app-0", 0));
+    assert_eq!((&filled.pre_stop, acceptance.grace_seconds), (&None, Some(30)));
 
     let mut filled = request(&["app"], &json!({"terminationGracePeriodSeconds": 30}));
     filled["spec"]["containers"][0]["statusContext"] = json!({"containerID": "containerd://app-0", "restartCount": 0});
     let Some(Action::Accept(acceptance)) = World::new(&filled, &pod("Always")).decide().action else { panic!() };
-    assert!(!acceptance.fill_context && acceptance.grace_seconds.is_none(), "its webhook was there");
+    assert!(acceptance.containers.is_empty() && acceptance.grace_seconds.is_none(), "its webhook was there");
+}
+
+#[test]
+fn hooks_are_copied_unless_they_are_too_long_for_the_schema() {
+    let filled = |host: String| {
+        let mut pod = pod("Always");
+        let hook = json!({"httpGet": {"port": "web", "host": host}});
+        pod["spec"]["containers"][0]["lifecycle"] = json!({"preStop": hook});
+        pod["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "name": "web"}]);
+        let Some(Action::Accept(mut acceptance)) = World::new(&request(&["app"], &json!({})), &pod).decide().action else { panic!() };
+        let filled = acceptance.containers.remove(0);
+        (filled.pre_stop.is_some_and(|copy| copy == hook), filled.ports.is_some())
+    };
+    assert_eq!(filled("localhost".to_owned()), (true, true));
+    assert_eq!(filled("x".repeat(5000)), (false, false));
+}
+
+/// OpenKruise's webhook does not let anybody change it.
+#[test]
+fn a_changed_label_of_the_pod_ends_the_request() {
+    let mut world = World::of("Always");
+    world.settle_until(|action| matches!(action, Action::Swap(..)));
+    world.request.pod_uid = Some("another".into());
+    assert_eq!(world.is_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
+    assert_eq!((world.swaps, world.image("app")), (0, &*images("app").0));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::{Action, Decision, give_up};
 use crate::decide::reason::Reason;
 use crate::objects::pod::{ContainerState, ContainerStatus};
@@ -18,11 +20,28 @@ pub struct Acceptance {
     pub node: Box<str>,
     /// The containers that are there now.
     pub journal: Journal,
-    /// Whether `statusContext` of the containers is to be filled in: nobody has done it.
-    pub fill_context: bool,
+    /// What is to be filled in of each container of the request, in its order; nothing where somebody has done it.
+    pub containers: Vec<Filled>,
     /// `terminationGracePeriodSeconds` of the pod, where the request names none.
     pub grace_seconds: Option<u32>,
 }
+
+/// What OpenKruise's webhook fills in of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Filled {
+    /// `name`
+    pub name: Box<str>,
+    /// `statusContext`: the container that is there.
+    pub context: Mark,
+    /// `preStop`
+    pub pre_stop: Option<Value>,
+    /// `ports`
+    pub ports: Option<Value>,
+}
+
+/// The longest text of a hook and its ports that is copied. The node runs the pod's own; the copy is for those who read the request, and
+/// the schema of the request has bounds that the pod's has not.
+const LONGEST_COPY: usize = 4096;
 
 /// Takes a request up, or refuses it before anything is done, in OpenKruise's words.
 pub(super) fn accept(request: &RestartRequest, pod: &RestartPod) -> Decision {
@@ -33,14 +52,24 @@ pub(super) fn accept(request: &RestartRequest, pod: &RestartPod) -> Decision {
         let (_, container, _) = pod.find(&wanted.name)?;
         Some((wanted.name.clone(), Mark::of(container.status.as_ref()?)))
     });
+    let is_filled = request.containers.iter().any(|wanted| wanted.has_context);
     let acceptance = Acceptance {
         pod_uid: pod.pod.uid.clone(),
         node: pod.pod.node.clone(),
         journal: Journal(marks.collect()),
-        fill_context: request.containers.iter().all(|wanted| !wanted.has_context),
+        containers: if is_filled { Vec::new() } else { request.containers.iter().filter_map(|wanted| fill(pod, &wanted.name)).collect() },
         grace_seconds: pod.pod.grace_seconds.filter(|_| request.strategy.grace_seconds.is_none()),
     };
     Decision::act(Reason::RequestWaits, Action::Accept(acceptance))
+}
+
+fn fill(pod: &RestartPod, name: &str) -> Option<Filled> {
+    let (_, container, details) = pod.find(name)?;
+    let context = Mark::of(container.status.as_ref()?);
+    let copy = |value: &Option<Value>| value.clone().filter(|value| value.to_string().len() <= LONGEST_COPY);
+    let pre_stop = copy(&details.pre_stop);
+    let ports = copy(&details.ports).filter(|_| pre_stop.is_some());
+    Some(Filled { name: name.into(), context, pre_stop, ports })
 }
 
 fn problem(request: &RestartRequest, pod: &RestartPod) -> Option<String> {

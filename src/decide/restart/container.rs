@@ -94,7 +94,10 @@ impl Target<'_> {
             return Step::Final(StatePhase::Failed, format!("somebody else has given it the image {image} meanwhile"));
         }
         if *self.pod.pod.reason == *PROVIDER_FAILED {
-            return Step::Final(StatePhase::Failed, "the provider of its virtual node has failed on the changed image".to_owned());
+            return Step::Final(
+                StatePhase::Failed,
+                format!("the provider of its virtual node has failed on the changed image: the pod shows {PROVIDER_FAILED}"),
+            );
         }
         if let Some(trouble) = self.pull_trouble() {
             let back = Intent { back: Some(trouble), ..intent.clone() };

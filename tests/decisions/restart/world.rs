@@ -216,7 +216,7 @@ pub fn apply(request: &mut RestartRequest, pod: Option<&mut RestartPod>, action:
             request.pod_uid = Some(acceptance.pod_uid.clone());
             request.active = true;
             request.journal = Some(acceptance.journal.clone());
-            request.containers.iter_mut().for_each(|wanted| wanted.has_context |= acceptance.fill_context);
+            request.containers.iter_mut().for_each(|wanted| wanted.has_context |= !acceptance.containers.is_empty());
             request.strategy.grace_seconds = request.strategy.grace_seconds.or(acceptance.grace_seconds);
         }
         Action::WriteDown(journal) => request.journal = Some(journal.clone()),

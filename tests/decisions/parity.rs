@@ -1,0 +1,91 @@
+//! What `docs/parity.md` says is tested, is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What OpenKruise tests of its requests.
+const IDS: [&str; 28] = [
+    "CRR-e1",
+    "CRR-e1b",
+    "CRR-e2",
+    "CRR-e2b",
+    "CRR-e3",
+    "CRR-e3b",
+    "CRR-e3c",
+    "CRR-e4",
+    "CRR-e4b",
+    "CRR-b1",
+    "CRR-b2",
+    "CRR-b3",
+    "CRR-b4",
+    "CRR-b5",
+    "SnapshotEqual",
+    "HasPreRecreateGraceCondition",
+    "SyncContainerStatuses",
+    "WaitRecreateGracePeriod",
+    "PodReadiness",
+    "Create_Valid",
+    "Create_EmptyPodName",
+    "Create_EmptyContainers",
+    "Create_DeadlineTooShort",
+    "Create_PodNotFound",
+    "Update_SpecImmutable",
+    "Update_ImmutableLabel",
+    "FeatureGateDisabled",
+    "VirtualKubeletLabel",
+];
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Everything of the sources that is written in Rust.
+fn sources() -> String {
+    let mut folders: Vec<PathBuf> = ["src", "tests", "e2e"].map(|folder| repository().join(folder)).to_vec();
+    let mut text = String::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn every_row_of_the_parity_table_names_a_test_that_is_there() {
+    let table = fs::read_to_string(repository().join("docs/parity.md")).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().filter(|line| line.starts_with("| ")).map(|line| line.split(" | ").collect()).collect();
+    let sources = sources();
+    let mut names = 0;
+    for row in rows.iter().filter(|row| row[1].starts_with('`')) {
+        let test = row[1].trim_matches('`');
+        let is_test = |attribute: &str| {
+            sources.contains(&format!("{attribute}\nfn {test}(")) || sources.contains(&format!("{attribute}\nasync fn {test}("))
+        };
+        let is_test = is_test("#[test]")
+            || is_test("#[tokio::test]")
+            || is_test("#[tokio::test(start_paused = true)]")
+            || sources.contains(&format!("    #[test]\n    fn {test}("));
+        assert!(is_test, "there is no test {test}, for {}", row[0]);
+        names += 1;
+    }
+    assert_eq!(names, rows.len() - 2, "each row but the heads names one");
+    for id in IDS {
+        let is_it = |word: &str| word.trim_matches(|mark: char| !mark.is_alphanumeric()) == id;
+        assert!(rows.iter().any(|row| row[0].split(' ').any(is_it)), "{id} has no row");
+    }
+}
+
+/// What the table says of v1beta1 is what is shipped.
+#[test]
+fn crr_b1_to_b5_only_v1alpha1_is_served() {
+    let crd = fs::read_to_string(repository().join("deploy/crds/containerrecreaterequests.yaml")).unwrap();
+    let versions: Vec<_> = crd.lines().filter_map(|line| line.trim().strip_prefix("- name: ")).collect();
+    assert_eq!(versions, ["v1alpha1"]);
+    assert!(!crd.contains("conversion:"));
+}
