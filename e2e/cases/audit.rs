@@ -1,5 +1,6 @@
 //! What the API server says was written: the witness that the controller cannot influence.
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 /// One request that writes.
@@ -10,6 +11,8 @@ pub struct Written {
     pub subresource: String,
     pub pod: String,
     pub code: u64,
+    /// When the API server received it.
+    pub at: Timestamp,
     pub body: Value,
 }
 
@@ -47,7 +50,9 @@ fn read(line: &str, user: &str, namespace: Option<&str>) -> Option<Written> {
     let is_write = !["get", "list", "watch"].contains(&verb.as_str());
     let is_end = entry["stage"] == "ResponseComplete";
     let is_there = namespace.is_none_or(|namespace| entry["objectRef"]["namespace"] == namespace);
+    let at = text(&entry["requestReceivedTimestamp"]).parse().ok()?;
     (is_write && is_end && is_there && entry["user"]["username"] == user).then(|| Written {
+        at,
         resource: text(&entry["objectRef"]["resource"]),
         subresource: text(&entry["objectRef"]["subresource"]),
         pod: text(&entry["objectRef"]["name"]),

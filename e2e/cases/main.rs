@@ -32,6 +32,7 @@ mod rescue;
 mod restart;
 mod restart_command;
 mod restart_openkruise;
+mod restart_virtual;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

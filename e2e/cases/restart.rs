@@ -1,15 +1,14 @@
 //! Single containers of running pods are restarted, by requests, on a real kubelet.
 
-use std::time::Duration;
-
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
-use tokio::time::Instant;
 
+use crate::audit::written_in;
 use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::world::{World, eventually};
@@ -90,12 +89,17 @@ pub fn status<'a>(pod: &'a Pod, name: &str) -> Option<&'a k8s_openapi::api::core
     pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|status| status.name == name)
 }
 
-pub fn started(pod: &Pod, name: &str) -> Option<k8s_openapi::jiff::Timestamp> {
+pub fn started(pod: &Pod, name: &str) -> Option<Timestamp> {
     Some(status(pod, name)?.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0)
 }
 
 pub fn restarts(pod: &Pod, name: &str) -> i32 {
     status(pod, name).map_or(0, |status| status.restart_count)
+}
+
+/// Whether its first container has another spelling of its image.
+fn is_changed(pod: &Pod) -> bool {
+    pod.spec.as_ref().unwrap().containers[0].image.as_deref().is_some_and(|image| image.contains('@'))
 }
 
 fn app() -> Value {
@@ -147,22 +151,82 @@ async fn one_of_two_containers_under_never() {
     one_of_two("restart-never", "Never").await;
 }
 
+/// How long a kubelet makes a container wait that has crashed for the third time.
+const BACK_OFF: &str = "back-off 20s";
+
+/// From the change of the image, by the API server's clock, to the new container, by the kubelet's, which tells whole seconds; both run on
+/// this machine. `None` where the kubelet's own back-off may have been over.
+async fn leaves_the_crash_loop(restart: &Restarts, request: &str) -> Option<i64> {
+    let waits = |pod: &Pod| {
+        let waiting = status(pod, "app").and_then(|status| status.state.as_ref()?.waiting.clone());
+        waiting.and_then(|waiting| waiting.message).is_some_and(|message| message.starts_with(BACK_OFF))
+    };
+    let before = restart.world.pod_is("p", "in a crash loop", waits).await;
+    restart.request(request, &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})).await;
+    let next = restarts(&before, "app") + 1;
+    let after = restart.world.pod_is("p", "restarted", |pod| restarts(pod, "app") >= next && began(pod).is_some()).await;
+    let crashed = ended(&before).unwrap();
+    let changed = written_in(&restart.world.namespace).into_iter().rfind(|write| write.is_applied_swap()).unwrap().at;
+    let began = began(&after).unwrap();
+    println!("crashed {crashed}, changed {changed}, began {began}");
+    (began.duration_since(crashed).as_secs() < 20).then(|| began.as_second() - changed.as_second())
+}
+
+/// When the container that is there, or the one before it where none is, was started, and when that one ended.
+fn began(pod: &Pod) -> Option<Timestamp> {
+    let ended = || terminated(pod)?.started_at.as_ref().map(|at| at.0);
+    started(pod, "app").or_else(ended)
+}
+
+fn ended(pod: &Pod) -> Option<Timestamp> {
+    terminated(pod)?.finished_at.as_ref().map(|at| at.0)
+}
+
+fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    let status = status(pod, "app")?;
+    let now = status.state.as_ref().and_then(|state| state.terminated.as_ref());
+    now.or_else(|| status.last_state.as_ref()?.terminated.as_ref())
+}
+
+/// A busy machine may be late once or twice.
 #[tokio::test]
-async fn a_crash_loop_is_left_at_once() {
+async fn a_crash_loop_is_left_within_three_seconds() {
     let restart = Restarts::new("restart-crash").await;
     let _controller = restart.controller().await;
     restart.world.create_pod(pod("p", spec("Always", vec![container(&restart.world, "app", "exit 1")]))).await;
-    let waits = |pod: &Pod| {
-        let waiting = status(pod, "app").and_then(|status| status.state.as_ref()?.waiting.as_ref()?.reason.clone());
-        waiting.as_deref() == Some("CrashLoopBackOff") && restarts(pod, "app") == 3
-    };
-    restart.world.pod_is("p", "in a crash loop of 40 s", waits).await;
-    let asked = Instant::now();
-    restart.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})).await;
-    restart.world.pod_is("p", "restarted", |pod| restarts(pod, "app") == 4).await;
-    let took = asked.elapsed();
-    println!("the crash loop was left after {took:?}");
-    assert!(took < Duration::from_secs(15), "{took:?}: that is the kubelet's own back-off");
+    let mut took = Vec::new();
+    for nth in 0..4 {
+        took.push(leaves_the_crash_loop(&restart, &format!("r{nth}")).await);
+        if took.last().unwrap().is_some_and(|seconds| seconds <= 3) {
+            return restart.world.done().await;
+        }
+    }
+    panic!("it took {took:?} s");
+}
+
+/// OpenKruise leaves the second one waiting for ever (its issue 2474).
+#[tokio::test]
+async fn two_requests_at_once_both_end() {
+    let restart = Restarts::new("restart-two").await;
+    let _controller = restart.controller().await;
+    restart.run_pod("Always", COUNTS).await;
+    let forced = json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}});
+    tokio::join!(restart.request("a", &forced), restart.request("b", &forced));
+    assert_eq!((restart.completed("a").await, restart.completed("b").await), (succeeded(), succeeded()));
+    assert_eq!(restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"), 2);
+    restart.world.done().await;
+}
+
+#[tokio::test]
+async fn a_pod_that_is_deleted_halfway_ends_the_request() {
+    let restart = Restarts::new("restart-deleted").await;
+    let _controller = restart.controller().await;
+    restart.run_pod("Always", "trap 'sleep 3; exit 143' TERM; while true; do sleep 0.1; done").await;
+    restart.request("r", &app()).await;
+    restart.world.pod_is("p", "changed", is_changed).await;
+    restart.world.api::<Pod>().delete("p", &Default::default()).await.unwrap();
+    let over = restart.completed("r").await;
+    assert_eq!((&over[0]["phase"], &over[0]["message"]), (&json!("Failed"), &json!("pod has gone")));
     restart.world.done().await;
 }
 
@@ -172,8 +236,7 @@ async fn a_controller_that_dies_halfway_restarts_it_once() {
     restart.run_pod("Never", "echo started >> /shared/starts; trap 'sleep 2; exit 143' TERM; while true; do sleep 0.1; done").await;
     let controller = restart.controller().await;
     restart.request("r", &app()).await;
-    let changed = |pod: &Pod| pod.spec.as_ref().unwrap().containers[0].image.as_deref().is_some_and(|image| image.contains('@'));
-    restart.world.pod_is("p", "changed", changed).await;
+    restart.world.pod_is("p", "changed", is_changed).await;
     controller.kill().await;
     let _next = restart.controller().await;
     assert_eq!(restart.completed("r").await, succeeded());

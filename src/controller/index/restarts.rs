@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::Index;
+use super::{Effect, Index};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Headroom, Need};
 use crate::decide::node_class::NodeClass;
+use crate::decide::node_verdicts::Proved;
 use crate::objects::pod::Pod;
 
 impl Index {
@@ -35,6 +36,12 @@ impl Index {
     #[must_use]
     pub fn room_for_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
         self.headroom.answer_restarts(pod, restarts)
+    }
+
+    /// What a restart has proved of the node of a pod, if that is news.
+    pub fn learn_by_restart(&mut self, pod: &Pod, proved: Proved, now: Duration) -> Option<Effect> {
+        let learned = self.nodes.learn(pod, proved, now)?;
+        Some(self.learned(learned, &pod.uid))
     }
 
     /// So many containers of the pod are about to be restarted: this counts against its Job until the restarts are seen.

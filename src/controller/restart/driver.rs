@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::watches::PodWatches;
 use super::{Key, Now, Restarts, observe};
-use crate::controller::index::{Index, Notice};
+use crate::controller::index::{Effect, Index, Notice};
 use crate::controller::metrics::Metrics;
 use crate::controller::run::{Settings, TaskDied};
 use crate::controller::watch::Event;
@@ -106,8 +106,8 @@ impl Driver {
         }
     }
 
-    /// Starts the writes that are to be made now, and follows the pods that are needed.
-    pub fn go_on(&mut self, index: &mut Index, writer: &Writer, metrics: &Metrics, since_start: Duration) {
+    /// Starts the writes that are to be made now, and follows the pods that are needed; what was learned of nodes.
+    pub fn go_on(&mut self, index: &mut Index, writer: &Writer, metrics: &Metrics, since_start: Duration) -> Vec<Effect> {
         let now = Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) };
         while self.writes.len() < self.concurrency {
             let Some(write) = self.restarts.next_write(index, now) else { break };
@@ -119,6 +119,7 @@ impl Driver {
         }
         self.watches.follow(self.restarts.pods());
         metrics.requests.set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
+        self.restarts.take_learned()
     }
 
     /// When to look again if nothing happens.

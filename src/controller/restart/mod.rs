@@ -13,7 +13,7 @@ pub use driver::{Driver, Happened, RestartSettings};
 use observe::observe;
 use pods::Pods;
 
-use super::index::{Index, Notice};
+use super::index::{Effect, Index, Notice};
 use super::watch::Event;
 use super::writer::{Outcome, Target, TargetKind};
 use super::writer_restart::{RestartWrite, Stored};
@@ -55,6 +55,8 @@ pub struct Restarts {
     pods: Pods,
     /// Requests to be looked at now.
     fresh: BTreeSet<Key>,
+    /// What was learned of nodes and is not passed on yet.
+    learned: Vec<Effect>,
     list: u64,
 }
 
@@ -196,6 +198,11 @@ impl Restarts {
         self.requests.values().filter_map(|entry| entry.due).min()
     }
 
+    /// What was learned of nodes since it was asked last.
+    pub fn take_learned(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.learned)
+    }
+
     /// The next write, and what is to be told.
     pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
         let due = self.requests.iter().filter(|(_, entry)| entry.due.is_some_and(|at| at <= now.since_start)).map(|(key, _)| key.clone());
@@ -219,7 +226,7 @@ impl Restarts {
             None | Some((Seen::NotYet, _)) => (Sight::Unseen, None),
             Some((Seen::Absent, _)) => (Sight::Absent, None),
             Some((Seen::There(pod), since)) => {
-                learn(request, pod, index, since_start);
+                self.learned.extend(learn(request, pod, index, since_start));
                 (Sight::There(pod), index.node_for_restart(&pod.pod, since, since_start))
             }
         };
@@ -338,14 +345,13 @@ fn pod_key(request: &RestartRequest) -> Key {
 }
 
 /// A provider that has failed on a change of ours fails on those for other pods as well.
-fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Duration) {
+fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Duration) -> Option<Effect> {
     let changed = |name: &str| {
         let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
         intent.zip(pod.find(name)).is_some_and(|(intent, (_, container, _))| container.image == intent.to)
     };
-    if *pod.pod.reason == *PROVIDER_FAILED && request.containers.iter().any(|wanted| changed(&wanted.name)) {
-        index.nodes.learn(&pod.pod, Proved::Rejects, now);
-    }
+    let failed = *pod.pod.reason == *PROVIDER_FAILED && request.containers.iter().any(|wanted| changed(&wanted.name));
+    failed.then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now)).flatten()
 }
 
 /// Whether a write was made, by what has become of it.

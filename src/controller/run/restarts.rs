@@ -12,6 +12,7 @@ impl Controller {
     }
 
     pub(super) fn go_on_with_restarts(&mut self) {
-        self.restarts.go_on(&mut self.index, &self.writer, &self.metrics, self.clock.now());
+        let learned = self.restarts.go_on(&mut self.index, &self.writer, &self.metrics, self.clock.now());
+        self.effects(learned);
     }
 }

@@ -1,0 +1,137 @@
+//! Requests to restart containers of pods on virtual nodes, on the real virtual-kubelet library: proven, or refused with the reason.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use crate::audit::written_in;
+use crate::controller::Controller;
+use crate::pods::{container, pod, spec};
+use crate::restart::{Restarts, started};
+use crate::virtual_kubelet::VirtualNode;
+
+/// A virtual node with running pods of one container `app`, and a controller that keeps what it learns.
+struct Case {
+    restarts: Restarts,
+    node: VirtualNode,
+    controller: Controller,
+}
+
+impl Case {
+    async fn new(name: &str, options: &[&str], says: Option<&str>, pods: &[&str]) -> Self {
+        let restarts = Restarts::new(name).await;
+        let node = VirtualNode::start(&restarts.world, options).await;
+        if let Some(class) = says {
+            node.label(&restarts.world, class).await;
+        }
+        for name in pods {
+            let mut spec = node.place(spec("Always", vec![container(&restarts.world, "app", "run=forever")]));
+            spec["terminationGracePeriodSeconds"] = 1.into();
+            restarts.world.create_pod(pod(name, spec)).await;
+        }
+        for name in pods {
+            restarts.world.pod_is(name, "running", |pod| started(pod, "app").is_some()).await;
+        }
+        let controller = start(&restarts).await;
+        Self { restarts, node, controller }
+    }
+
+    /// The phase and the message of `app`, once its restart is over.
+    async fn restart(&self, pod: &str, deadline: Option<u32>) -> (String, String) {
+        let request = json!({"podName": pod, "containers": [{"name": "app"}], "activeDeadlineSeconds": deadline});
+        self.restarts.request(pod, &request).await;
+        let state = &self.restarts.completed(pod).await[0];
+        let text = |field: &str| state[field].as_str().unwrap_or_default().to_owned();
+        (text("phase"), text("message"))
+    }
+
+    async fn see(&self, pod: &str) -> Pod {
+        self.restarts.world.pod_is(pod, "there", |_| true).await
+    }
+
+    /// So many changes of the pod were asked for, and reached the provider.
+    fn updates(&self, pod: &str) -> (usize, usize) {
+        let asked = written_in(&self.restarts.world.namespace).into_iter().filter(|write| write.resource == "pods" && write.pod == pod);
+        (asked.count(), self.node.calls("UpdatePod", pod))
+    }
+
+    async fn done(self) {
+        self.node.done(self.restarts.world).await;
+    }
+}
+
+async fn start(restarts: &Restarts) -> Controller {
+    Controller::start_with(&restarts.world, &["--restart", "--state-namespace", &restarts.world.namespace]).await
+}
+
+fn image(pod: &Pod) -> &str {
+    pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
+}
+
+/// Its digest makes the alias; the start of another container is the proof, and all there is.
+#[tokio::test]
+async fn a_node_that_updates_and_reports_a_digest() {
+    for (name, options) in [
+        ("crr-vk-little", &["--image-id", "digest"][..]),
+        ("crr-vk-all", &["--image-id", "digest", "--container-ids", "new", "--restart-count", "counted", "--gap", "reported"]),
+    ] {
+        let case = Case::new(name, options, None, &["p"]).await;
+        let before = case.see("p").await;
+        assert_eq!(case.restart("p", None).await, ("Succeeded".to_owned(), String::new()));
+        let after = case.see("p").await;
+        assert!(started(&after, "app") > started(&before, "app"), "{after:#?}");
+        assert_eq!(image(&after).strip_prefix(image(&before)).map(|digest| &digest[..8]), Some("@sha256:"));
+        assert_eq!(case.updates("p"), (1, 1));
+        case.done().await;
+    }
+}
+
+/// A guess would make the provider pull what may not be there.
+#[tokio::test]
+async fn a_node_that_updates_and_reports_no_digest() {
+    let case = Case::new("crr-vk-nodigest", &["--image-id", "empty"], None, &["p"]).await;
+    let (phase, message) = case.restart("p", None).await;
+    assert!(phase == "Failed" && message.contains("the node reports no digest of its image"), "{message}");
+    assert_eq!(case.updates("p"), (0, 0));
+    case.done().await;
+}
+
+#[tokio::test]
+async fn an_inert_node_ends_the_request_within_its_deadline() {
+    let case = Case::new("crr-vk-inert", &["--profile", "inert", "--image-id", "digest"], None, &["p", "q"]).await;
+    let before = case.see("p").await;
+    let (long, short) = tokio::join!(case.restart("p", Some(150)), case.restart("q", Some(10)));
+    assert!(long.0 == "Failed" && long.1.contains("the node has not restarted it in 61 s"), "{long:?}");
+    assert_eq!(short, ("Failed".to_owned(), "recreating has exceeded the activeDeadlineSeconds".to_owned()));
+    assert_eq!((started(&case.see("p").await, "app"), case.updates("p")), (started(&before, "app"), (1, 1)));
+    case.done().await;
+}
+
+#[tokio::test]
+async fn a_node_that_says_what_it_cannot_is_not_tried() {
+    for (class, word) in [("VirtualRejects", "the node fails on a changed image"), ("VirtualInert", "the node ignores a changed image")] {
+        let name = format!("crr-vk-{}", class.to_lowercase());
+        let case = Case::new(&name, &["--profile", "rejects", "--image-id", "digest"], Some(class), &["p"]).await;
+        let (phase, message) = case.restart("p", None).await;
+        assert!(phase == "Failed" && message.contains(word), "{message}");
+        assert_eq!(case.updates("p"), (0, 0));
+        case.done().await;
+    }
+}
+
+/// One pod finds out. What it shows stands in the request, and its node is left alone from then on, also by the next life.
+#[tokio::test]
+async fn a_node_that_rejects_is_tried_once() {
+    let case = Case::new("crr-vk-rejects", &["--profile", "rejects", "--image-id", "digest"], None, &["p", "q", "r"]).await;
+    let (phase, message) = case.restart("p", None).await;
+    assert!(phase == "Failed" && message.contains("ProviderFailed"), "{message}");
+    assert_eq!(case.node.known(&case.restarts.world, "Rejects").await.0, "VirtualRejects");
+    let (phase, message) = case.restart("q", None).await;
+    assert!(phase == "Failed" && message.contains("the node fails on a changed image"), "{message}");
+    let Case { restarts, node, controller } = case;
+    controller.kill().await;
+    let case = Case { controller: start(&restarts).await, restarts, node };
+    let (phase, message) = case.restart("r", None).await;
+    assert!(phase == "Failed" && message.contains("the node fails on a changed image"), "{message}");
+    assert_eq!((case.updates("q"), case.updates("r")), ((0, 0), (0, 0)));
+    case.done().await;
+}
