@@ -4,7 +4,8 @@ use std::path::Path;
 
 use tokio::process::Command;
 
-use crate::world::variable;
+use crate::restart::install_crd;
+use crate::world::{kubectl, variable};
 
 pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
 const MANIFESTS: &str = include_str!("../../../deploy/swaplet.yaml");
@@ -80,4 +81,29 @@ async fn values_that_are_wrong_are_refused_with_a_reason() {
         let words = rendered(values).await.unwrap_err();
         assert!(words.contains(reason), "{values}: {words}");
     }
+}
+
+/// The names of the CRDs that an installation in this namespace would write, as the API server is now.
+async fn crds_of(namespace: &str) -> Vec<String> {
+    let values = format!("{VALUES},restart.enabled=true");
+    let arguments = ["template", "swaplet", CHART, "--namespace", namespace, "--dry-run=server", "--set", &values];
+    names(&run_helm(&arguments).await.unwrap(), "CustomResourceDefinition").into_iter().map(str::to_owned).collect()
+}
+
+/// What Helm writes into an object of a release is all that tells whose it is.
+#[tokio::test]
+async fn a_crd_is_upgraded_by_its_own_release_and_left_alone_by_all_others() {
+    const CRD: &str = "crd/containerrecreaterequests.apps.kruise.io";
+    install_crd().await;
+    let owner = format!("e2e-crd-{}", std::process::id());
+    let annotate = async |name: &str, namespace: &str| {
+        let names = [format!("meta.helm.sh/release-name{name}"), format!("meta.helm.sh/release-namespace{namespace}")];
+        kubectl(&["annotate", "--overwrite", CRD, &names[0], &names[1]]).await;
+    };
+    annotate("-", "-").await;
+    assert_eq!(crds_of(&owner).await, [""; 0]);
+    annotate("=swaplet", &format!("={owner}")).await;
+    assert_eq!(crds_of(&owner).await, [CRD.trim_start_matches("crd/")]);
+    assert_eq!(crds_of("swaplet").await, [""; 0]);
+    annotate("-", "-").await;
 }
