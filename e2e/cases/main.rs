@@ -23,6 +23,7 @@ mod headroom;
 mod images;
 mod install;
 mod leader;
+mod leash;
 mod mock_node;
 mod pods;
 mod probe;

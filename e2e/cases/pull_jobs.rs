@@ -22,6 +22,11 @@ async fn install_crds() {
     }
 }
 
+/// The API server knows both kinds.
+pub async fn crds_are_there() {
+    CRDS.get_or_init(install_crds).await;
+}
+
 /// A namespace for jobs.
 struct Jobs {
     world: World,
@@ -29,7 +34,7 @@ struct Jobs {
 
 impl Jobs {
     async fn new(case: &str) -> Self {
-        CRDS.get_or_init(install_crds).await;
+        crds_are_there().await;
         Self { world: World::new(case).await }
     }
 

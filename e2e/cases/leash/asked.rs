@@ -1,0 +1,130 @@
+//! Nobody gets done by swaplet what the API server would not let them do themselves.
+
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+
+use super::{Leashed, pods};
+use crate::pull_jobs::crds_are_there;
+use crate::restart::install_crd;
+use crate::world::{World, eventually, kubectl};
+
+const GROUP: &str = "apps.kruise.io";
+
+/// Somebody with a name of this world, and these rights in it.
+async fn user(world: &World, name: &str, rules: Value) -> Client {
+    let user = format!("{name}-{}", world.namespace);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name, "namespace": world.namespace}, "rules": rules});
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name, "namespace": world.namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    });
+    let file = world.kubeconfig.with_file_name(format!("{name}.json"));
+    std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]}).to_string()).unwrap();
+    kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+    let mut kubeconfig = Kubeconfig::read().unwrap();
+    for known in &mut kubeconfig.auth_infos {
+        known.auth_info.as_mut().unwrap().impersonate = Some(user.clone());
+    }
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+struct Asked(Api<DynamicObject>, ApiResource);
+
+impl Asked {
+    fn of(client: &Client, world: &World, kind: &str) -> Self {
+        let resource = ApiResource {
+            group: GROUP.to_owned(),
+            version: "v1alpha1".to_owned(),
+            api_version: format!("{GROUP}/v1alpha1"),
+            kind: kind.to_owned(),
+            plural: format!("{}s", kind.to_lowercase()),
+        };
+        Self(Api::namespaced_with(client.clone(), &world.namespace, &resource), resource)
+    }
+
+    async fn create(&self, name: &str, spec: &Value) -> Result<(), String> {
+        let Self(api, resource) = self;
+        let object = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec});
+        let object = serde_json::from_value(object).unwrap();
+        api.create(&PostParams::default(), &object).await.map(drop).map_err(|error| error.to_string())
+    }
+
+    async fn patch(&self, name: &str, patch: Value) -> Result<(), String> {
+        self.0.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// RBAC is told to each part of the API server in its own time.
+async fn comes_true(what: &str, answer: impl AsyncFn() -> Result<(), String>) {
+    eventually(what, || async { answer().await.ok() }).await;
+}
+
+fn of_pod(name: &str) -> Value {
+    json!({"podName": name, "containers": [{"name": "main"}]})
+}
+
+#[tokio::test]
+async fn to_restart_containers_is_for_those_who_may_patch_the_pod() {
+    install_crd().await;
+    let leashed = Leashed::new("leash-asked").await;
+    let world = &leashed.world;
+    for name in ["mine", "theirs"] {
+        world.create_pod(pods::pod(&leashed, name, "Always", json!([pods::main(&leashed)]))).await;
+    }
+    let requests = json!({"apiGroups": ["apps.kruise.io"], "resources": ["containerrecreaterequests"], "verbs": ["create", "patch"]});
+    let own = json!({"apiGroups": [""], "resources": ["pods"], "resourceNames": ["mine"], "verbs": ["patch"]});
+    let stranger = Asked::of(&user(world, "stranger", json!([requests])).await, world, "ContainerRecreateRequest");
+    let owner = Asked::of(&user(world, "owner", json!([requests, own])).await, world, "ContainerRecreateRequest");
+    let denied = |answer: Result<(), String>, pod: &str| {
+        let words = answer.expect_err("it is denied");
+        let expected = format!("a request to restart containers is for those who may patch the pod {pod}; ");
+        assert!(words.contains(&expected) && words.contains(&format!("{}requests'", leashed.prefix)), "{words}");
+    };
+
+    comes_true("the owner to ask", async || owner.create("a", &of_pod("mine")).await).await;
+    eventually("the stranger to be denied by the leash", || async {
+        stranger.create("b", &of_pod("mine")).await.err().filter(|words| words.contains("may patch the pod"))
+    })
+    .await;
+    denied(stranger.create("b", &of_pod("mine")).await, "mine");
+    denied(owner.create("b", &of_pod("theirs")).await, "theirs");
+    denied(owner.create("b", &of_pod("missing")).await, "missing");
+    let elsewhere = owner.patch("a", json!({"spec": {"podName": "theirs"}})).await.expect_err("it is refused");
+    assert!(elsewhere.contains("immutable"), "{elsewhere}");
+    denied(stranger.patch("a", json!({"spec": {"strategy": {"terminationGracePeriodSeconds": 1}}})).await, "mine");
+    denied(stranger.patch("a", json!({"metadata": {"annotations": {"swaplet.io/restart-journal": "{}"}}})).await, "mine");
+    stranger.patch("a", json!({"metadata": {"labels": {"team": "x"}}})).await.unwrap();
+    leashed.done().await;
+}
+
+#[tokio::test]
+async fn to_pull_with_secrets_is_for_those_who_may_create_pods() {
+    crds_are_there().await;
+    let leashed = Leashed::new("leash-secrets").await;
+    let world = &leashed.world;
+    let jobs = json!({"apiGroups": [GROUP], "resources": ["imagepulljobs"], "verbs": ["create", "patch"]});
+    let make = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]});
+    let stranger = Asked::of(&user(world, "stranger", json!([jobs])).await, world, "ImagePullJob");
+    let maker = Asked::of(&user(world, "maker", json!([jobs, make])).await, world, "ImagePullJob");
+    let secret = json!({"image": "x", "pullSecrets": ["s"], "completionPolicy": {}});
+    let denied = |answer: Result<(), String>| {
+        let words = answer.expect_err("it is denied");
+        let expected = format!("spec.pullSecrets is for those who may create pods in the namespace {}; ", world.namespace);
+        assert!(words.contains(&expected) && words.contains(&format!("{}pull-jobs'", leashed.prefix)), "{words}");
+    };
+    comes_true("a job with secrets", async || maker.create("secret", &secret).await).await;
+    comes_true("a job without secrets", async || stranger.create("plain", &json!({"image": "x", "completionPolicy": {}})).await).await;
+    eventually("the stranger to be denied by the leash", || async {
+        stranger.create("b", &secret).await.err().filter(|words| words.contains("may create pods"))
+    })
+    .await;
+    denied(stranger.create("b", &secret).await);
+    denied(stranger.patch("secret", json!({"spec": {"parallelism": 2}})).await);
+    stranger.patch("secret", json!({"metadata": {"labels": {"team": "x"}}})).await.unwrap();
+    stranger.patch("plain", json!({"spec": {"parallelism": 2}})).await.unwrap();
+    leashed.done().await;
+}

@@ -1,0 +1,216 @@
+//! What swaplet's own token cannot do.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use swaplet::controller::writer_warm;
+
+use super::legal::{image, warmers};
+use super::pods::{OTHER, main, pod};
+use super::{Leashed, dry_post};
+
+const METADATA: &str = "the metadata of a pod is not swaplet's";
+const SPEC: &str = "of the spec of a pod";
+const FOREIGN: &str = "neither an exit image of the list nor another spelling";
+const UNMARKED: &str = "an exit image is for sidecars that their owner has marked, not for";
+const MAINS: &str = "whose main containers are done, and here these are not: main";
+const STATUS: &str = "of the status of a pod";
+const PHASE: &str = "the phase of a finished pod is Succeeded where";
+
+/// A pod, a strategic merge patch of it, and what the API server has to say to it.
+type Write = (&'static str, Value, &'static str);
+
+fn of_images(leashed: &Leashed) -> Vec<Write> {
+    let (exit, work) = (leashed.world.images.exit.as_str(), leashed.world.images.work.as_str());
+    let (repository, registry) = (work.rsplit_once(':').unwrap().0, work.split('/').next().unwrap());
+    vec![
+        ("running", image("log", exit), MAINS),
+        ("running", image("main", exit), UNMARKED),
+        ("crashed", image("log", exit), MAINS),
+        ("unreported", image("log", exit), MAINS),
+        ("always", image("log", exit), MAINS),
+        ("done", image("main", exit), UNMARKED),
+        ("sidecars", image("two", exit), "every container is marked as a sidecar"),
+        ("unmarked", image("log", exit), UNMARKED),
+        ("by-reference", image("log", exit), UNMARKED),
+        ("plain", image("main", exit), UNMARKED),
+        ("done", image("log", &leashed.world.images.missing), FOREIGN),
+        ("done", image("log", &leashed.world.images.park), FOREIGN),
+        ("done", image("log", &format!("{exit}2")), FOREIGN),
+        ("done", image("log", &exit.replace('.', "x")), FOREIGN),
+        ("done", image("log", &format!("{exit}@{OTHER}")), FOREIGN),
+        ("done", image("log", &format!("evil.example/{exit}")), FOREIGN),
+        ("running", image("main", &format!("{work}@{OTHER}")), FOREIGN),
+        ("running", image("main", &format!("{repository}@{OTHER}")), FOREIGN),
+        ("running", image("main", &format!("{repository}:v2")), FOREIGN),
+        ("running", image("main", repository), FOREIGN),
+        ("running", image("main", OTHER), FOREIGN),
+        ("running", image("main", &format!("docker.io/{work}")), FOREIGN),
+        ("running", image("main", &work.replace(registry, "evil.example")), FOREIGN),
+        ("done", json!({"spec": {"containers": [{"name": "main", "image": exit}, {"name": "log", "image": exit}]}}), UNMARKED),
+        ("done", init("prepare", &format!("{work}@{}", super::pods::DIGEST)), "an init container that is no native sidecar"),
+        ("done", init("native", exit), UNMARKED),
+        ("done", init("native", &format!("{repository}:v2")), FOREIGN),
+    ]
+}
+
+fn of_other_fields(leashed: &Leashed) -> Vec<Write> {
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]);
+    let mut with_label = image("log", &leashed.world.images.exit);
+    with_label["metadata"] = json!({"labels": {"new": "label"}});
+    vec![
+        ("done", json!({"metadata": {"labels": {"new": "label"}}}), METADATA),
+        ("done", json!({"metadata": {"labels": {"app": null}}}), METADATA),
+        ("done", json!({"metadata": {"annotations": {"example.com/b": "1"}}}), METADATA),
+        ("done", json!({"metadata": {"annotations": {"example.com/a": null}}}), METADATA),
+        ("done", json!({"metadata": {"annotations": {"swaplet.io/finished": "now"}}}), METADATA),
+        ("done", json!({"metadata": {"labels": {"swaplet.io/warm": "run"}}}), METADATA),
+        ("done", json!({"metadata": {"finalizers": ["example.com/f"]}}), METADATA),
+        ("done", json!({"metadata": {"ownerReferences": owner}}), METADATA),
+        ("done", with_label, METADATA),
+        ("done", json!({"spec": {"activeDeadlineSeconds": 5}}), SPEC),
+        ("done", json!({"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}), SPEC),
+    ]
+}
+
+fn of_statuses() -> Vec<Write> {
+    let phase = |phase: &str| json!({"status": {"phase": phase}});
+    let condition = |kind: &str, status: &str| json!({"status": {"conditions": [{"type": kind, "status": status}]}});
+    let ended = json!({"status": {"containerStatuses": [{"name": "main", "ready": true}]}});
+    vec![
+        ("running", phase("Succeeded"), MAINS),
+        ("running", phase("Failed"), MAINS),
+        ("crashed", phase("Failed"), MAINS),
+        ("unreported", phase("Succeeded"), MAINS),
+        ("always", phase("Succeeded"), MAINS),
+        ("failed", phase("Succeeded"), PHASE),
+        ("done", phase("Failed"), PHASE),
+        ("done", phase("Unknown"), PHASE),
+        ("ended", phase("Failed"), PHASE),
+        ("plain", phase("Failed"), "a phase is written for pods with a container that is marked"),
+        ("sidecars", phase("Succeeded"), "every container is marked as a sidecar"),
+        ("running", condition("SidecarTerminated", "True"), MAINS),
+        ("running", json!({"metadata": {"annotations": {"swaplet.io/finished": "now"}}}), MAINS),
+        ("running", condition("Ready", "True"), "the condition Ready becomes False only"),
+        ("running", condition("Ready", "Unknown"), "the condition Ready becomes False only"),
+        ("gated", condition("Ready", "True"), "the condition Ready becomes False only"),
+        ("running", condition("example.com/new", "True"), "of the conditions of a pod"),
+        ("running", json!({"status": {"conditions": [{"$patch": "delete", "type": "Ready"}]}}), "of the conditions of a pod"),
+        ("running", condition("KruisePodReady", "False"), "pods that have it as a readiness gate"),
+        ("running", ended, STATUS),
+        ("running", json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}}), STATUS),
+        ("running", json!({"status": {"message": "new"}}), STATUS),
+        ("running", json!({"status": {"nominatedNodeName": "new"}}), STATUS),
+        ("done", json!({"metadata": {"labels": {"new": "label"}}}), METADATA),
+        ("done", json!({"metadata": {"finalizers": ["example.com/f"]}}), METADATA),
+        ("done", json!({"metadata": {"annotations": {"example.com/b": "1"}}}), "of the annotations of a pod"),
+        ("done", json!({"metadata": {"annotations": {"example.com/a": null}}}), "of the annotations of a pod"),
+    ]
+}
+
+fn init(container: &str, image: &str) -> Value {
+    json!({"spec": {"initContainers": [{"name": container, "image": image}]}})
+}
+
+impl Leashed {
+    fn is_denied_by<T: std::fmt::Debug>(&self, policy: &str, message: &str, answer: Result<T, String>, write: &dyn std::fmt::Debug) {
+        let Err(words) = answer else { panic!("{write:?} was let through: {answer:?}") };
+        let by = format!("ValidatingAdmissionPolicy '{}{policy}'", self.prefix);
+        assert!(words.contains(&by) && words.contains(message), "{write:?}: expected {by} and {message:?}; {words}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_token_of_ours_can_write() {
+    let leashed = Leashed::new("leash-forbids").await;
+    leashed.pods_are_there().await;
+    let mut denied = 0;
+    for (policy, subresource, writes) in
+        [("pods", "", of_images(&leashed)), ("pods", "", of_other_fields(&leashed)), ("pods-status", "status", of_statuses())]
+    {
+        for (pod, patch, message) in writes {
+            let answer = leashed.patch(pod, subresource, &patch).await;
+            leashed.is_denied_by(policy, message, answer, &(pod, subresource, &patch));
+            denied += 1;
+        }
+    }
+    println!("{denied} writes of pods and their statuses were denied");
+    assert!(denied >= 60);
+    another_way_of_writing(&leashed).await;
+    leashed.done().await;
+}
+
+/// PUT, server-side apply and JSON patches meet the same policy.
+async fn another_way_of_writing(leashed: &Leashed) {
+    let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
+    let mut running = serde_json::to_value(pods.get("running").await.unwrap()).unwrap();
+    running["apiVersion"] = json!("v1");
+    running["kind"] = json!("Pod");
+    running["spec"]["containers"][1]["image"] = json!(leashed.world.images.exit);
+    let path = format!("/api/v1/namespaces/{}/pods/running?dryRun=All", leashed.world.namespace);
+    let put = http::Request::put(path).header("content-type", "application/json").body(running.to_string().into_bytes()).unwrap();
+    let put = leashed.swaplet.request::<Value>(put).await.map_err(|error| error.to_string());
+    leashed.is_denied_by("pods", MAINS, put, &"PUT");
+    let applied = json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "log", "image": leashed.world.images.exit}]},
+    });
+    let params = PatchParams { dry_run: true, ..PatchParams::apply("swaplet").force() };
+    let apply = pods.patch("running", &params, &Patch::Apply(applied)).await.map_err(|error| error.to_string());
+    leashed.is_denied_by("pods", MAINS, apply, &"server-side apply");
+    let operations = json!([{"op": "replace", "path": "/spec/containers/1/image", "value": leashed.world.images.exit}]);
+    let patch = Patch::Json::<()>(serde_json::from_value(operations).unwrap());
+    let params = PatchParams { dry_run: true, ..PatchParams::default() };
+    let patched = pods.patch("running", &params, &patch).await.map_err(|error| error.to_string());
+    leashed.is_denied_by("pods", MAINS, patched, &"JSON patch");
+}
+
+#[tokio::test]
+async fn what_no_token_of_ours_can_make_or_delete() {
+    let leashed = Leashed::new("leash-warmers").await;
+    let warmers = warmers(&leashed);
+    let good = writer_warm::pod(&warmers, "node", "any.example/image:v1", 1);
+    let set = |path: &str, value: Value| {
+        let mut bad = good.clone();
+        *bad.pointer_mut(path).unwrap_or_else(|| panic!("{path}")) = value;
+        bad
+    };
+    let add = |path: &str, key: &str, value: Value| {
+        let mut bad = good.clone();
+        bad.pointer_mut(path).unwrap()[key] = value;
+        bad
+    };
+    let (shape, rights, node) =
+        ("a warmer pod has the init container park", "the containers of a warmer pod have no", "no part of its node");
+    let container = |name: &str| json!({"name": name, "image": "any.example/image:v1"});
+    let writes = [
+        (pod(&leashed, "new", "Never", json!([main(&leashed)])), "warmer pods only"),
+        (set("/metadata/labels", json!({})), "warmer pods only"),
+        (set("/spec/containers/0/command", json!(["/bin/sh"])), shape),
+        (add("/spec/containers/0", "args", json!(["x"])), shape),
+        (set("/spec/initContainers/0/image", json!("any.example/image:v1")), shape),
+        (add("/spec", "initContainers", json!([container("evil")])), shape),
+        (add("/spec", "containers", json!([good["spec"]["containers"][0], container("evil")])), shape),
+        (add("/spec/containers/0", "env", json!([{"name": "LD_PRELOAD", "value": "/x"}])), rights),
+        (add("/spec/containers/0", "securityContext", json!({"privileged": true})), rights),
+        (add("/spec/containers/0/securityContext", "runAsUser", json!(0)), rights),
+        (add("/spec/containers/0/securityContext", "capabilities", json!({"add": ["SYS_ADMIN"], "drop": ["ALL"]})), rights),
+        (add("/spec/containers/0", "lifecycle", json!({"postStart": {"exec": {"command": ["/bin/sh"]}}})), rights),
+        (add("/spec", "hostNetwork", json!(true)), node),
+        (add("/spec", "hostPID", json!(true)), node),
+        (set("/spec/automountServiceAccountToken", json!(true)), node),
+        (add("/spec", "serviceAccountName", json!("swaplet")), node),
+        (set("/spec/volumes/0", json!({"name": "park", "hostPath": {"path": "/"}})), node),
+        (set("/spec/securityContext", json!({"runAsNonRoot": false})), node),
+    ];
+    let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
+    for (pod, message) in writes {
+        let object: Pod = serde_json::from_value(pod.clone()).unwrap();
+        let answer = pods.create(&dry_post(), &object).await.map_err(|error| error.to_string());
+        leashed.is_denied_by("warmers", message, answer, &pod["spec"]);
+    }
+    let params = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    let answer = pods.delete("plain", &params).await.map_err(|error| error.to_string());
+    leashed.is_denied_by("warmers", "warmer pods only", answer, &"delete");
+    leashed.done().await;
+}

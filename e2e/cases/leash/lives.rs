@@ -1,0 +1,90 @@
+//! The controller on the leash, on real containers.
+
+use serde_json::json;
+use swaplet::objects::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
+
+use super::{Leashed, PROBES};
+use crate::audit::{swapped_in, written_in};
+use crate::controller::Controller;
+use crate::images::push_work;
+use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
+use crate::restart::{install_crd, restarts};
+use crate::world::{eventually, kubectl};
+
+/// A Job is ended by a swap, a pod by its phase, and a container is restarted, with a readiness gate: nothing of it is denied.
+#[tokio::test]
+async fn all_that_it_does_is_let_through() {
+    install_crd().await;
+    let leashed = Leashed::new("leash-lives").await;
+    let world = &leashed.world;
+    let controller = Controller::start_with(world, &["--restart"]).await;
+    world.create_job(job("job", spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
+    let mut ignored = sidecar(world, "log", EXITS_143);
+    ignored["env"].as_array_mut().unwrap().push(json!({"name": IGNORE_EXIT_CODE, "value": "true"}));
+    world.create_pod(pod("by-phase", spec("OnFailure", vec![main_ok(world), ignored]))).await;
+    let mut restarted = spec("Always", vec![container(world, "app", EXITS_143), container(world, "log", EXITS_143)]);
+    restarted["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
+    world.create_pod(pod("restarted", restarted)).await;
+    let request = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
+        "metadata": {"name": "r", "namespace": world.namespace}, "spec": {"podName": "restarted", "containers": [{"name": "app"}], "strategy": {"unreadyGracePeriodSeconds": 1}},
+    });
+    let running = |pod: &k8s_openapi::api::core::v1::Pod| {
+        let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+        statuses.is_some_and(|all| all.len() == 2 && all.iter().all(|status| status.ready))
+    };
+    world.pod_is("restarted", "running", running).await;
+    let file = world.kubeconfig.with_file_name("request.json");
+    std::fs::write(&file, request.to_string()).unwrap();
+    kubectl(&["create", "-f", file.to_str().unwrap()]).await;
+
+    world.pod_is("restarted", "restarted", |pod| restarts(pod, "app") == 1 && restarts(pod, "log") == 0).await;
+    world.job_ends("job", "Complete").await;
+    world.pod_ends("by-phase", "Succeeded").await;
+    assert!(written_in(&world.namespace).iter().any(crate::audit::Written::is_applied_finish), "the phase was not written");
+    eventually("the request to be completed", || async {
+        let phase = kubectl(&["get", "-n", &world.namespace, "containerrecreaterequest", "r", "-o", "jsonpath={.status.phase}"]).await;
+        (phase == "Completed").then_some(())
+    })
+    .await;
+    let sets_readiness = |write: &crate::audit::Written| write.subresource == "status" && write.pod == "restarted" && write.code == 200;
+    assert_eq!(written_in(&world.namespace).iter().filter(|write| sets_readiness(write)).count(), 2, "not ready, and ready again");
+    controller.stop().await;
+    let denied: Vec<_> = denied_in(&world.namespace);
+    assert!(denied.is_empty(), "{denied:?}");
+    leashed.done().await;
+}
+
+/// What the leash and the flags of the controller disagree about is told, once, and tried again so rarely that it costs nothing; all other
+/// pods are served.
+#[tokio::test]
+async fn what_is_denied_is_told_once_and_holds_up_nobody() {
+    let leashed = Leashed::new("leash-denies").await;
+    let world = &leashed.world;
+    let unlisted = format!("{}-unlisted", world.images.work);
+    push_work(unlisted.split('/').next().unwrap(), &unlisted).await;
+    let _controller = Controller::start_with(world, &["--exit-images", &unlisted]).await;
+    let mut asks = sidecar(world, "log", EXITS_143);
+    asks["env"].as_array_mut().unwrap().push(json!({"name": WITH_IMAGE, "value": unlisted}));
+    world.create_pod(pod("denied", spec("Never", vec![main_ok(world), asks]))).await;
+    assert_eq!(world.events_of("denied", 1).await, ["WriteDenied"]);
+    let note = kubectl(&["get", "-n", &world.namespace, "events.events.k8s.io", "-o", "jsonpath={.items[*].note}"]).await;
+    assert!(note.contains(&format!("'{}pods'", leashed.prefix)) && note.contains(&unlisted), "{note}");
+    for name in ["one", "two", "three"] {
+        world.create_pod(pod(name, spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
+    }
+    for name in ["one", "two", "three"] {
+        world.pod_ends(name, "Succeeded").await;
+    }
+    assert_eq!(swapped_in(&world.namespace), ["one", "three", "two"]);
+    assert_eq!(world.events_of("denied", 1).await, ["WriteDenied"]);
+    let denied = denied_in(&world.namespace);
+    assert!(denied.len() <= 2, "one try, and at most another one a minute later: {denied:?}");
+    leashed.done().await;
+}
+
+/// The pods of which a write of the controller was denied, each as often.
+fn denied_in(namespace: &str) -> Vec<String> {
+    let denied = written_in(namespace).into_iter().filter(|write| write.code == 403 || write.code == 422).map(|write| write.pod);
+    denied.filter(|pod| !PROBES.contains(&pod.as_str())).collect()
+}
