@@ -90,7 +90,8 @@ fn keep(folder: &str, files: &Files) {
     let stale = there.iter().filter(|name| !files.contains_key(*name));
     if std::env::var_os(UPDATE).is_some() {
         stale.for_each(|name| fs::remove_file(folder.join(name)).unwrap());
-        files.iter().for_each(|(name, text)| fs::write(folder.join(name), text).unwrap());
+        // The index last: its links are checked at the same time.
+        files.iter().rev().for_each(|(name, text)| fs::write(folder.join(name), text).unwrap());
         return;
     }
     let different = files.iter().filter(|(name, text)| fs::read_to_string(folder.join(name)).ok().as_ref() != Some(text));
