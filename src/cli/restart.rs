@@ -2,7 +2,6 @@
 
 mod answer;
 mod asked;
-mod budgets;
 mod direct;
 mod group;
 mod member;
@@ -27,10 +26,10 @@ use super::print;
 use super::run::stopped;
 use super::table::Output;
 use crate::controller::clock::time_of_day;
+use crate::controller::disruption_budgets::DisruptionBudgets;
 use crate::controller::openkruise::observe::serves_requests;
 use crate::decide::rollout::Limit;
 use asked::Asked;
-use budgets::Budgets;
 use direct::Direct;
 use group::Group;
 use member::{Member, Outcome, State};
@@ -149,7 +148,7 @@ impl RestartArgs {
             Plan::of(&group.target, &containers, group.look().await?).map_err(|problems| anyhow::Error::msg(problems.join("\nerror: ")))?;
         plan.left_out.iter().for_each(|pod| eprintln!("left out: {pod}"));
         let way = self.way(&client, &namespace).await?;
-        let budgets = Budgets { client, namespace, respected: !self.ignore_disruption_budgets };
+        let budgets = (!self.ignore_disruption_budgets).then_some(DisruptionBudgets { client, namespace });
         let ignores_failures = self.strategy.ignores_failures();
         let mut roll = Roll::new(Settings { group, budgets, way, limit: self.max_unavailable, ignores_failures }, plan.members);
         if self.dry_run {

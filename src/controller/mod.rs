@@ -10,12 +10,14 @@
 pub mod budgets;
 pub mod clock;
 pub mod derive;
+pub mod disruption_budgets;
 pub mod index;
 mod job_events;
 pub mod lead;
 pub mod lease;
 pub mod list;
 pub mod metrics;
+mod named_watches;
 pub mod namespaces;
 pub mod nodes;
 pub mod openkruise;

@@ -55,6 +55,22 @@ pub enum Event<K> {
     Hidden(String),
 }
 
+impl<K> Event<K> {
+    /// The same of what `read` makes of the object.
+    pub fn map<T>(self, read: impl FnOnce(K) -> T) -> Event<T> {
+        match self {
+            Self::ListStart => Event::ListStart,
+            Self::Listed(object) => Event::Listed(read(object)),
+            Self::ListEnd => Event::ListEnd,
+            Self::Applied(object) => Event::Applied(read(object)),
+            Self::Deleted(object) => Event::Deleted(read(object)),
+            Self::Trouble(error) => Event::Trouble(error),
+            Self::Forbidden(error) => Event::Forbidden(error),
+            Self::Hidden(error) => Event::Hidden(error),
+        }
+    }
+}
+
 /// Starts watching. The stream ends only when the receiver is dropped.
 pub fn watch<K>(api: Api<K>, field_selector: &'static str) -> mpsc::Receiver<Event<K>>
 where

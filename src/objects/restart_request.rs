@@ -2,9 +2,11 @@
 //! written down before each step. Read as `v1alpha1`, which every release serves.
 
 mod journal;
+mod new;
 mod wire;
 
 pub use journal::{Intent, JOURNAL, Journal, Mark};
+pub use new::{RequestedPod, new_request, request_name};
 pub use wire::RestartRequestWire;
 
 use super::recreate_request::{RecreateRequest, RequestPhase};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 
-use super::group::is_ready;
+use crate::controller::disruption_budgets::is_ready;
 use crate::decide::rollout::Stage;
 use crate::objects::restart_request::{RestartRequest, StatePhase};
 

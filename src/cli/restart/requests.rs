@@ -1,25 +1,18 @@
 //! Restarts by requests: each pod gets a `ContainerRecreateRequest`, which `swaplet run` or OpenKruise carries out.
 
-use std::fmt::Write as _;
-
 use anyhow::{Context, bail};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
 use kube::{Api, Client};
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 
 use super::answer::{answer, plain};
 use super::member::Member;
 use super::strategy::StrategyArgs;
-use crate::objects::recreate_request::{GROUP, KIND, RequestPhase, VERSION};
-use crate::objects::restart_request::{ACTIVE, NODE_NAME, POD_UID, RestartRequest, RestartRequestWire};
+use crate::objects::recreate_request::{KIND, RequestPhase};
+use crate::objects::restart_request::{RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name};
 
 /// A request goes with its pod, and this long after it was completed: an hour is enough to look at what has become of it.
 const TTL_SECONDS: u32 = 3600;
-/// As much of a pod's name as fits into the name of its request beside the digest.
-const MOST_OF_A_NAME: usize = 220;
-/// Bytes of the digest: enough that no two requests of a pod meet.
-const DIGEST: usize = 5;
 
 /// The requests of a namespace.
 pub(super) struct Requests {
@@ -49,7 +42,7 @@ impl Requests {
 
     /// The name of a pod's request: the same one whenever it is asked for, so that a second try makes no second request.
     pub(super) fn name_for(&self, member: &Member) -> String {
-        name_for(&member.name, &format!("{} {}", self.run, member.uid))
+        request_name(&member.name, "restart", &format!("{} {}", self.run, member.uid))
     }
 
     /// Makes the request of a pod; one that is there already was made by an earlier try.
@@ -96,44 +89,11 @@ impl Requests {
     }
 }
 
-/// Begins with the name of the pod, as far as that fits, and is different wherever `what` is.
-fn name_for(pod: &str, what: &str) -> String {
-    let mut name: String = pod.chars().take(MOST_OF_A_NAME).collect();
-    name.truncate(name.trim_end_matches(['-', '.']).len());
-    name.push_str("-restart-");
-    // Writing to a string cannot fail.
-    Sha256::digest(what).iter().take(DIGEST).for_each(|byte| _ = write!(name, "{byte:02x}"));
-    name
-}
-
-/// A request for a pod, with the labels that OpenKruise's webhook gives it: so it is for this pod and for no later one of the same name.
+/// A request for a pod of the plan.
 pub(super) fn body(name: &str, namespace: &str, member: &Member, strategy: &StrategyArgs) -> Value {
-    let containers: Vec<_> = member.containers.iter().map(|container| json!({"name": container.name})).collect();
-    let mut spec = json!({"podName": member.name, "containers": containers, "ttlSecondsAfterFinished": TTL_SECONDS});
-    strategy.write_into(&mut spec);
-    json!({
-        "apiVersion": format!("{GROUP}/{VERSION}"),
-        "kind": KIND,
-        "metadata": {
-            "namespace": namespace,
-            "name": name,
-            "labels": {POD_UID: member.uid, NODE_NAME: member.node, ACTIVE: "true"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": member.name, "uid": member.uid}],
-        },
-        "spec": spec,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_requests_are_valid_and_differ_from_run_to_run() {
-        assert_eq!(name_for("web-0", "1 a"), name_for("web-0", "1 a"));
-        assert_ne!(name_for("web-0", "1 a"), name_for("web-0", "2 a"));
-        let long = format!("{}.{}", "x".repeat(219), "y".repeat(30));
-        let name = name_for(&long, "1 a");
-        assert!(name.len() <= 253 && name.starts_with(&format!("{}-restart-", "x".repeat(219))), "{name}");
-    }
+    let pod = RequestedPod { namespace, name: &member.name, uid: &member.uid, node: &member.node };
+    let mut request = new_request(name, pod, member.containers.iter().map(|container| container.name.as_str()));
+    request["spec"]["ttlSecondsAfterFinished"] = TTL_SECONDS.into();
+    strategy.write_into(&mut request["spec"]);
+    request
 }

@@ -8,13 +8,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use tokio::time::sleep;
 
-use super::budgets::{Budgets, Left};
-use super::group::{Group, Seen, is_ready};
+use super::group::{Group, Seen};
 use super::member::{Member, Outcome, State};
 use super::results;
 use super::way::{Heard, Way};
 use crate::cli::table::{Output, printable};
 use crate::controller::clock::Clock;
+use crate::controller::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left, is_ready};
 use crate::decide::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
 
 /// Between two looks.
@@ -25,7 +25,8 @@ const TROUBLE: Duration = Duration::from_secs(120);
 /// What a restart needs besides its pods.
 pub(super) struct Settings {
     pub(super) group: Group,
-    pub(super) budgets: Budgets,
+    /// Where they count at all.
+    pub(super) budgets: Option<DisruptionBudgets>,
     pub(super) way: Way,
     pub(super) limit: Limit,
     pub(super) ignores_failures: bool,
@@ -147,8 +148,11 @@ impl Roll {
     async fn choose(&self, seen: &Seen) -> anyhow::Result<Step> {
         let stage = |stage| self.members.iter().filter(move |member| member.stage() == stage);
         let restarting: BTreeSet<String> = stage(Stage::Restarting).map(|member| member.uid.clone()).collect();
-        let waiting: Vec<Pod> = stage(Stage::Waiting).map(|member| member.pod.clone()).collect();
-        let left = self.settings.budgets.look(&waiting, &restarting).await?;
+        let waiting: Vec<_> = stage(Stage::Waiting).map(|member| member.pod.labels()).collect();
+        let left = match &self.settings.budgets {
+            Some(budgets) => budgets.look(&waiting, &restarting).await.map_err(unknown)?,
+            None => Left::default(),
+        };
         Ok(next(&self.situation(seen, left)))
     }
 
@@ -276,6 +280,15 @@ impl Roll {
                 }
             }
         }
+    }
+}
+
+fn unknown(error: BudgetsUnknown) -> anyhow::Error {
+    match error {
+        BudgetsUnknown::Budgets(words) => {
+            anyhow::Error::msg(words).context("cannot list PodDisruptionBudgets (--ignore-disruption-budgets goes on without them)")
+        }
+        error => error.into(),
     }
 }
 

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
+use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use super::watches::PodWatches;
 use super::{Key, Now, Restarts, observe};
 use crate::controller::index::{Effect, Index, Notice};
 use crate::controller::metrics::Metrics;
+use crate::controller::named_watches::NamedWatches;
 use crate::controller::run::{Settings, TaskDied};
 use crate::controller::watch::Event;
 use crate::controller::writer::{Outcome, Writer};
@@ -25,7 +25,7 @@ type Written = (RestartWrite, Result<Stored, Outcome>);
 pub struct Driver {
     restarts: Restarts,
     requests: mpsc::Receiver<Event<RestartRequestWire>>,
-    watches: PodWatches,
+    watches: NamedWatches<Key, RestartPodWire>,
     writes: JoinSet<Written>,
     started_at: jiff::Timestamp,
     concurrency: usize,
@@ -65,7 +65,7 @@ impl Driver {
         Self {
             restarts: Restarts::default(),
             requests,
-            watches: PodWatches::new(client.clone()),
+            watches: watches_of_pods(client.clone()),
             writes: JoinSet::new(),
             started_at: settings.restart.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |restart| (restart.time_of_day)()),
             concurrency: settings.concurrency.max(1),
@@ -135,6 +135,11 @@ impl Driver {
     pub async fn drain(&mut self) -> Result<Option<Happened>, TaskDied> {
         self.writes.join_next().await.map(written).transpose()
     }
+}
+
+/// Pods that restart always are not in the watch of pods.
+fn watches_of_pods(client: Client) -> NamedWatches<Key, RestartPodWire> {
+    NamedWatches::new(move |pod: &Key, listener| listener.watch(Api::namespaced(client.clone(), &pod.0), &pod.1, |pod| pod))
 }
 
 /// A stream on which nothing ever comes, and that does not end.

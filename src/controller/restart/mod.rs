@@ -4,7 +4,6 @@
 mod driver;
 mod observe;
 mod pods;
-mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

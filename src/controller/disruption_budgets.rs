@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Context;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -10,43 +9,62 @@ use kube::api::ListParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
 
-use super::answer::plain;
-use super::group::is_ready;
-use crate::controller::list::list_with;
+use super::list::{list_with, words};
 use crate::decide::rollout::{Budget, Covered};
 
 /// Where budgets are looked for.
-pub(super) struct Budgets {
-    pub(super) client: Client,
-    pub(super) namespace: String,
-    /// Whether they count at all.
-    pub(super) respected: bool,
+pub struct DisruptionBudgets {
+    /// To ask the API server.
+    pub client: Client,
+    /// The namespace.
+    pub namespace: String,
 }
 
 /// What is left of each budget, and how it is told which pods it covers.
 #[derive(Default)]
-pub(super) struct Left {
-    pub(super) budgets: Vec<Budget>,
+pub struct Left {
+    /// The budgets.
+    pub budgets: Vec<Budget>,
     selectors: Vec<Selector>,
+}
+
+/// Why nobody knows what is left of the budgets.
+#[derive(Debug, thiserror::Error)]
+pub enum BudgetsUnknown {
+    /// The API server does not give them; its words.
+    #[error("cannot list PodDisruptionBudgets: {0}")]
+    Budgets(String),
+    /// The API server does not give their pods; its words.
+    #[error("cannot list the pods of a PodDisruptionBudget: {0}")]
+    Pods(String),
+    /// The budget of this name has a selector that cannot be read.
+    #[error("PodDisruptionBudget {0}: spec.selector: {1}")]
+    Selector(String, String),
 }
 
 impl Left {
     /// The positions of the budgets that cover pods with these labels.
-    pub(super) fn covering(&self, labels: &BTreeMap<String, String>) -> Vec<usize> {
+    #[must_use]
+    pub fn covering(&self, labels: &BTreeMap<String, String>) -> Vec<usize> {
         (0..self.selectors.len()).filter(|index| self.selectors[*index].matches(labels)).collect()
     }
 }
 
-impl Budgets {
-    /// Looks at those that cover any of these pods.
-    pub(super) async fn look(&self, waiting: &[Pod], restarting: &BTreeSet<String>) -> anyhow::Result<Left> {
+impl DisruptionBudgets {
+    /// Looks at those that cover pods with any of these labels; `restarting` are the uids of pods that are being restarted.
+    ///
+    /// # Errors
+    /// [`BudgetsUnknown`]
+    pub async fn look(&self, waiting: &[&BTreeMap<String, String>], restarting: &BTreeSet<String>) -> Result<Left, BudgetsUnknown> {
         let mut left = Left::default();
-        if !self.respected || waiting.is_empty() {
+        if waiting.is_empty() {
             return Ok(left);
         }
-        for budget in self.list().await? {
+        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
+        let budgets = list_with(&api, ListParams::default(), Some).await.map_err(|error| BudgetsUnknown::Budgets(words(&error)))?;
+        for budget in budgets {
             let Some(selector) = selector(&budget)? else { continue };
-            if waiting.iter().any(|pod| selector.matches(pod.labels())) {
+            if waiting.iter().any(|labels| selector.matches(labels)) {
                 left.budgets.push(self.count(&budget, &selector, restarting).await?);
                 left.selectors.push(selector);
             }
@@ -54,33 +72,37 @@ impl Budgets {
         Ok(left)
     }
 
-    async fn list(&self) -> anyhow::Result<Vec<PodDisruptionBudget>> {
-        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &self.namespace);
-        list_with(&api, ListParams::default(), Some)
-            .await
-            .map_err(plain)
-            .context("cannot list PodDisruptionBudgets (--ignore-disruption-budgets goes on without them)")
-    }
-
-    async fn count(&self, budget: &PodDisruptionBudget, selector: &Selector, restarting: &BTreeSet<String>) -> anyhow::Result<Budget> {
+    async fn count(
+        &self,
+        budget: &PodDisruptionBudget,
+        selector: &Selector,
+        restarting: &BTreeSet<String>,
+    ) -> Result<Budget, BudgetsUnknown> {
         let mut covered = told(budget);
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let is_restarting = |pod: &Pod| pod.metadata.uid.as_ref().is_some_and(|uid| restarting.contains(uid));
         let is_healthy = |pod: &Pod| is_ready(pod) && pod.metadata.deletion_timestamp.is_none();
         let parameters = ListParams::default().labels_from(selector);
         let pods = list_with(&api, parameters, |pod| Some((is_restarting(&pod), is_healthy(&pod)))).await;
-        let pods = pods.map_err(plain).context("cannot list the pods of a PodDisruptionBudget")?;
+        let pods = pods.map_err(|error| BudgetsUnknown::Pods(words(&error)))?;
         covered.restarting = pods.iter().filter(|(restarting, _)| *restarting).count();
         covered.healthy = pods.iter().filter(|pod| **pod == (false, true)).count();
         Ok(Budget::of(&budget.name_any(), &covered))
     }
 }
 
+/// The condition Ready.
+#[must_use]
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
 /// No selector covers nothing, an empty one everything (`policy/v1`).
-fn selector(budget: &PodDisruptionBudget) -> anyhow::Result<Option<Selector>> {
+fn selector(budget: &PodDisruptionBudget) -> Result<Option<Selector>, BudgetsUnknown> {
     let selector: Option<&LabelSelector> = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let selector = selector.map(|selector| Selector::try_from(selector.clone()));
-    selector.transpose().with_context(|| format!("PodDisruptionBudget {}: spec.selector", budget.name_any()))
+    selector.transpose().map_err(|error| BudgetsUnknown::Selector(budget.name_any(), error.to_string()))
 }
 
 /// What the budget itself says.
