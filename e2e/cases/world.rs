@@ -60,6 +60,11 @@ impl World {
         world
     }
 
+    /// Gives the account one more of the roles in `deploy/restart.yaml`.
+    pub async fn grant(&self, role: &str) {
+        grant(&self.client, &self.namespace, ROLES.get_or_init(install_roles).await, role).await;
+    }
+
     pub fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
@@ -165,8 +170,7 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     )
     .await;
     for role in ["swaplet", "swaplet-state", "swaplet-restart"] {
-        let binding = binding("RoleBinding", &json!({"name": role, "namespace": namespace}), &format!("{roles}{role}"), namespace);
-        create(client, namespace, binding, serde_json::from_value::<RoleBinding>).await;
+        grant(client, namespace, roles, role).await;
     }
     let binding = binding("ClusterRoleBinding", &json!({"name": namespace}), &format!("{roles}swaplet-nodes"), namespace);
     let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
@@ -175,6 +179,11 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let token = accounts.create_token_request("swaplet", &PostParams::default(), &request).await.unwrap();
     write_kubeconfig(folder, token.status.unwrap().token)
+}
+
+async fn grant(client: &Client, namespace: &str, roles: &str, role: &str) {
+    let binding = binding("RoleBinding", &json!({"name": role, "namespace": namespace}), &format!("{roles}{role}"), namespace);
+    create(client, namespace, binding, serde_json::from_value::<RoleBinding>).await;
 }
 
 fn binding(kind: &str, metadata: &serde_json::Value, role: &str, namespace: &str) -> serde_json::Value {

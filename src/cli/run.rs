@@ -20,6 +20,7 @@ use crate::controller::lead::run_while_leading;
 use crate::controller::lease::{Leadership, LeaseKeeper};
 use crate::controller::metrics::Metrics;
 use crate::controller::restart::RestartSettings;
+use crate::controller::restart_on::{MOUNT_DELAY_SECONDS, RestartOnSettings};
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::selection::Selection;
 use crate::controller::serve::{Health, serve};
@@ -47,6 +48,10 @@ Examples:
   # Restart containers for those who ask for it, and end no sidecars
   swaplet run --terminate=false --restart
 
+  # Restart containers also when a ConfigMap changes that the annotation swaplet.io/restart-on of their pods names, for example
+  # app=configmap/app-settings
+  swaplet run --terminate=false --restart --restart-on-config --state-namespace swaplet
+
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
 events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
@@ -71,6 +76,15 @@ pub struct RunArgs {
     /// OpenKruise is not installed
     #[arg(long, env = "SWAPLET_RESTART")]
     restart: bool,
+    /// Restart containers also when a ConfigMap or Secret changes that the annotation swaplet.io/restart-on of their pod names:
+    /// `app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings`. Of Secrets only the metadata is read. Needs
+    /// --state-namespace, and the role swaplet-restart-on of deploy/restart.yaml
+    #[arg(long, env = "SWAPLET_RESTART_ON_CONFIG", requires = "restart", requires = "state_namespace")]
+    restart_on_config: bool,
+    /// Seconds after a change until containers are restarted that mount the object: so long nodes may take to bring the files up to date.
+    /// Others are restarted after 5 s without a further change
+    #[arg(long, value_name = "SECONDS", default_value_t = MOUNT_DELAY_SECONDS, value_parser = clap::value_parser!(u16).range(5..=3600))]
+    restart_on_config_delay: u16,
     /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
@@ -113,6 +127,8 @@ impl RunArgs {
             state_namespace,
             terminate,
             restart,
+            restart_on_config,
+            restart_on_config_delay,
             leader_elect,
             concurrency,
             write_timeout,
@@ -126,6 +142,10 @@ impl RunArgs {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
         }
         let rules = rules.rules()?;
+        let on_config = state_namespace
+            .clone()
+            .filter(|_| restart_on_config)
+            .map(|state_namespace| RestartOnSettings { state_namespace, mount_delay: Duration::from_secs(restart_on_config_delay.into()) });
         start_log(log_format);
         let push = registry.push(&rules);
         let settings = Settings {
@@ -135,7 +155,7 @@ impl RunArgs {
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
-            restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day) }),
+            restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day), on_config }),
             state_namespace,
             leadership: Leadership::undisputed(),
             selection: (!terminate).then(Selection::nothing),

@@ -22,6 +22,12 @@ impl Namespaces {
         }
         self.0.iter().map(|namespace| Api::namespaced(client.clone(), namespace)).collect()
     }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn has(&self, namespace: &str) -> bool {
+        self.0.is_empty() || self.0.contains(namespace)
+    }
 }
 
 impl<N: Into<String>> FromIterator<N> for Namespaces {

@@ -102,9 +102,10 @@ pub async fn run(
     let mut openkruise = observe(client.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
     if let Some(namespace) = &settings.state_namespace {
-        controller.restore_verdicts(client, namespace).await;
+        controller.restore_verdicts(client.clone(), namespace).await;
     }
     controller.select(settings.selection.clone());
+    let mut restart_on = controller.start_restarts_on_config(&client, &settings);
     tokio::pin!(shutdown);
     loop {
         controller.start_writes();
@@ -119,6 +120,7 @@ pub async fn run(
             event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
             happened = controller.restarts.next() => controller.see_restart(happened?),
+            () = restart_on.died() => return Err(TaskDied::of("the task of restarts for changed configuration")),
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
             () = sleep_until(due) => controller.wake(),
         }

@@ -30,6 +30,7 @@ pub mod proof;
 pub mod reason;
 pub mod recreate;
 pub mod restart;
+pub mod restart_on;
 pub mod roles;
 pub mod rollout;
 pub mod swap;

@@ -3,6 +3,7 @@
 //! Decoding never fails on well-formed JSON: a field of an unexpected type is read as absent and remembered as
 //! [`pod::Pod::malformed`], so that one strange object cannot stop a watch (one undecodable item would fail a whole list).
 
+pub mod configured_pod;
 pub mod container_spec;
 mod container_wire;
 pub mod daemon_pod;
@@ -17,6 +18,7 @@ pub mod pod_readiness;
 pub mod pod_template;
 pub mod pull_job;
 pub mod recreate_request;
+pub mod restart_on;
 pub mod restart_pod;
 pub mod restart_request;
 pub mod warmer_pod;

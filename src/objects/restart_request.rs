@@ -52,6 +52,9 @@ pub struct RestartRequest {
     pub finalizers: Vec<Box<str>>,
     /// The annotation [`UNREADY_ACQUIRED`].
     pub unready_acquired: Option<Box<str>>,
+    /// The annotation [`RESTART_ON`](super::restart_on::RESTART_ON): what the containers are restarted for, where their configuration
+    /// has changed.
+    pub restart_on: Option<Box<str>>,
     /// `spec.podName`
     pub pod_name: Box<str>,
     /// `spec.containers`, in their order.

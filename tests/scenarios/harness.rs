@@ -14,6 +14,7 @@ use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::namespaces::Namespaces;
 use swaplet::controller::restart::RestartSettings;
+use swaplet::controller::restart_on::RestartOnSettings;
 use swaplet::controller::run::{Settings, run};
 use swaplet::controller::selection::{Progress, Selection};
 use swaplet::controller::serve::Health;
@@ -144,7 +145,16 @@ impl World {
     pub fn start_restarting_controller(&self) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
-            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()) });
+            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None });
+        })
+    }
+
+    /// Starts one that restarts containers also when their configuration changes, and keeps in the namespace `state` what they have seen.
+    pub fn start_controller_on_config(&self) -> Life {
+        let clock = self.server.clock();
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
+            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: Some(on_config) });
         })
     }
 

@@ -1,5 +1,7 @@
 //! Restarts of single containers: requests at the API server, carried out on a node.
 
+mod config;
+mod config_lives;
 mod crowds;
 mod lives;
 mod nodes;

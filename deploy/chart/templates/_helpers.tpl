@@ -107,6 +107,9 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- end }}
 {{- if .Values.restart.enabled }}
 - --restart
+{{- if .Values.restart.onConfig.enabled }}
+- --restart-on-config
+{{- end }}
 {{- end }}
 {{- if .Values.nodes.classes }}
 - --node-classes=/etc/swaplet/node-classes/classes.yaml

@@ -56,6 +56,11 @@ async fn rights_follow_what_is_on() {
     assert_eq!(names(&some, "ClusterRoleBinding"), [""; 0]);
     assert_eq!(names(&some, "RoleBinding"), ["swaplet", "swaplet", "swaplet-restart", "swaplet-restart", "swaplet-state"]);
     assert_eq!(names(&some, "CustomResourceDefinition"), ["containerrecreaterequests.apps.kruise.io"]);
+
+    let config = rendered(&format!("{VALUES},restart.enabled=true,restart.onConfig.enabled=true")).await.unwrap();
+    let bound = names(&config, "ClusterRoleBinding");
+    assert!(bound.contains(&"swaplet-restart-on") && !bound.contains(&"swaplet-restart-on-secrets"), "{bound:?}");
+    assert!(config.contains("--restart-on-config"));
     assert!(some.contains("helm.sh/resource-policy: keep"));
 
     assert!(some.contains("- pods/status\n"));

@@ -12,6 +12,7 @@ use super::{Key, Now, Restarts, observe};
 use crate::controller::index::{Effect, Index, Notice};
 use crate::controller::metrics::Metrics;
 use crate::controller::named_watches::NamedWatches;
+use crate::controller::restart_on::RestartOnSettings;
 use crate::controller::run::{Settings, TaskDied};
 use crate::controller::watch::Event;
 use crate::controller::writer::{Outcome, Writer};
@@ -46,11 +47,13 @@ pub enum Happened {
 pub struct RestartSettings {
     /// Tells the time of day: deadlines of requests are times of day. Asked once, whenever the loop begins.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+    /// Whether containers are restarted when objects change that their pods name.
+    pub on_config: Option<RestartOnSettings>,
 }
 
 impl fmt::Debug for RestartSettings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("RestartSettings").finish_non_exhaustive()
+        out.debug_struct("RestartSettings").field("on_config", &self.on_config).finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use driver::{Driver, Happened, RestartSettings};
-use observe::observe;
+pub(super) use observe::observe;
 use pods::Pods;
 
 use super::index::{Effect, Index, Notice};

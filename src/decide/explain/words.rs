@@ -113,6 +113,10 @@ pub const fn in_words(reason: Reason) -> &'static str {
         Reason::RestartFailed => "A container was not restarted, or nobody knows.",
         Reason::RequestLeft => "The request to restart containers is left to somebody else.",
         Reason::RequestOver => "Nothing is left to do: the request to restart containers is completed.",
+        Reason::RestartOnChanged => "The configuration of a container has changed, and its restart was asked for.",
+        Reason::RestartOnStopped => "A restart for changed configuration has failed; no further pod of the owner is begun with.",
+        Reason::RestartOnInvalid => "Nothing is restarted for changed configuration: the annotation cannot be used.",
+        Reason::RestartOnForbidden => "Nothing is restarted for changed configuration: it may not be looked at.",
         Reason::SidecarEnded => "Nothing is left to do: the sidecars were ended, and the pod is finished.",
         Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate => {
             "The pod is Failed although every main container exited with 0."

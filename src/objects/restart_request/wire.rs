@@ -12,6 +12,7 @@ use super::{
 };
 use crate::objects::lenient::{Lenient, Object, Present};
 use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
+use crate::objects::restart_on::RESTART_ON;
 
 type Text = Lenient<Option<Box<str>>>;
 type Integer = Lenient<Option<i64>>;
@@ -128,6 +129,7 @@ impl RestartRequestWire {
             journal: annotation(JOURNAL).and_then(Journal::read),
             unready_acquired: annotation(UNREADY_ACQUIRED).filter(|time| !time.is_empty()).map(Into::into),
             finalizers: more.finalizers.value.into_iter().filter_map(|finalizer| finalizer.value).collect(),
+            restart_on: annotation(RESTART_ON).map(Into::into),
             namespace: required(more.namespace)?,
             name: required(more.name)?,
             uid: required(more.uid)?,

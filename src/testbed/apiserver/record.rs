@@ -23,6 +23,8 @@ pub struct Recorded {
     pub body: Value,
     /// Media type of the body.
     pub content_type: String,
+    /// The media types that the client wants.
+    pub accept: String,
     /// Who the client said it was.
     pub user_agent: String,
     /// The resourceVersion it named.
@@ -42,6 +44,7 @@ impl Recorded {
             subresource: request.subresource.clone(),
             body: serde_json::from_slice(&request.body).unwrap_or(Value::Null),
             content_type: request.content_type.clone(),
+            accept: request.accept.clone(),
             user_agent: request.user_agent.clone(),
             resource_version: request.query.get("resourceVersion").to_owned(),
         }

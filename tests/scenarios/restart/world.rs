@@ -100,7 +100,7 @@ impl Restarts {
         self.notes("p").into_iter().filter(|(reason, _)| ours.contains(&reason.as_str())).collect()
     }
 
-    fn status<'a>(pod: &'a Value, container: &str) -> &'a Value {
+    pub fn status<'a>(pod: &'a Value, container: &str) -> &'a Value {
         pod["status"]["containerStatuses"].as_array().unwrap().iter().find(|status| status["name"] == container).unwrap()
     }
 

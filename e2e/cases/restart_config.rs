@@ -1,0 +1,138 @@
+//! A container is restarted when its configuration changes, on a real kubelet, and finds the new one.
+
+use std::process::Output;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use crate::audit::written_in;
+use crate::controller::Controller;
+use crate::pods::{EXITS_143, container, pod, spec};
+use crate::restart::{Restarts, restarts, started};
+use crate::witness::Witness;
+use crate::world::eventually;
+
+/// Each start leaves a line on the volume: what the environment and the file say.
+const TELLS: &str = "echo \"$COLOR $(cat /etc/files/text)\" >> /shared/starts; trap 'exit 143' TERM; while true; do sleep 0.1; done";
+
+struct Configured(Restarts);
+
+impl Configured {
+    async fn set(&self, name: &str, data: Value) {
+        let maps: Api<ConfigMap> = self.0.world.api();
+        maps.patch(name, &PatchParams::default(), &Patch::Merge(json!({"data": data}))).await.unwrap();
+    }
+
+    async fn create<K>(&self, object: Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + serde::Serialize
+            + serde::de::DeserializeOwned,
+    {
+        self.0.world.api::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    }
+
+    async fn pod(&self) -> Pod {
+        let mut app = container(&self.0.world, "app", TELLS);
+        app["envFrom"] = json!([{"configMapRef": {"name": "settings"}}]);
+        app["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}, {"name": "files", "mountPath": "/etc/files"}]);
+        let mut log = container(&self.0.world, "log", EXITS_143);
+        log["volumeMounts"] = json!([{"name": "shared", "mountPath": "/shared"}]);
+        let mut spec = spec("Always", vec![app, log]);
+        spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}, {"name": "files", "configMap": {"name": "files"}}]);
+        let mut pod = pod("p", spec);
+        pod["metadata"]["annotations"] = json!({"swaplet.io/restart-on": "app=configmap/settings,configmap/files,secret-metadata/tls"});
+        self.0.world.create_pod(pod).await;
+        self.0.world.pod_is("p", "running", |pod| started(pod, "app").is_some() && started(pod, "log").is_some()).await
+    }
+
+    /// Waits until this is recorded of the container.
+    async fn is_recorded(&self, object: &str) {
+        let maps: Api<ConfigMap> = self.0.world.api();
+        eventually(&format!("{object} to be recorded"), || async {
+            let records = maps.get_opt("swaplet-restart-on").await.unwrap()?.data?;
+            records.values().any(|record| record.contains(&format!("\"{object}\":"))).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until the newest request is completed and there are so many restarts.
+    async fn is_restarted(&self, times: i32) -> Pod {
+        eventually(&format!("{times} restarts"), || async {
+            let requests = self.0.requests.list(&ListParams::default()).await.unwrap();
+            let completed = requests.iter().all(|request| request.data["status"]["phase"] == "Completed");
+            let pod = self.0.world.api::<Pod>().get("p").await.unwrap();
+            (completed && restarts(&pod, "app") == times).then_some(pod)
+        })
+        .await
+    }
+
+    async fn starts(&self) -> String {
+        let exec = ["exec", "-n", &self.0.world.namespace, "p", "-c", "log", "--", "cat", "/shared/starts"];
+        let Output { stdout, .. } = Command::new("kubectl").args(exec).output().await.unwrap();
+        String::from_utf8(stdout).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn environment_files_and_secret_of_a_container() {
+    let mut restart = Restarts::new("restart-config").await;
+    restart.world.grant("swaplet-restart-on").await;
+    let witness = Witness::of(&mut restart.world).await;
+    let case = Configured(restart);
+    let namespace = case.0.world.namespace.clone();
+    case.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"COLOR": "red"}})).await;
+    case.create::<ConfigMap>(json!({"metadata": {"name": "files"}, "data": {"text": "one"}})).await;
+    case.create::<Secret>(json!({"metadata": {"name": "tls"}, "stringData": {"key": "one"}})).await;
+    let before = case.pod().await;
+    let controller = Controller::start_with(&case.0.world, &["--restart", "--restart-on-config", "--state-namespace", &namespace]).await;
+
+    // Without the right to Secrets this is said, and the rest goes on.
+    assert_eq!(case.0.world.events_of("p", 1).await, ["RestartOnForbidden"]);
+    case.is_recorded("configmap/files").await;
+    case.set("settings", json!({"COLOR": "blue"})).await;
+    case.is_restarted(1).await;
+    assert_eq!(case.starts().await, "red one\nblue one\n");
+
+    // An edit of metadata is no change; what is done meanwhile takes longer than a restart would.
+    let annotated = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
+    case.0.world.api::<ConfigMap>().patch("settings", &PatchParams::default(), &annotated).await.unwrap();
+
+    // The next life knows what this one has seen. Files are waited for, so that the new ones are found.
+    controller.kill().await;
+    case.set("files", json!({"text": "two"})).await;
+    let changed = Instant::now();
+    let _next = Controller::start_with(&case.0.world, &["--restart", "--restart-on-config", "--state-namespace", &namespace]).await;
+    eventually("a second request", || async {
+        (case.0.requests.list(&ListParams::default()).await.unwrap().items.len() == 2).then_some(())
+    })
+    .await;
+    assert!(changed.elapsed() >= Duration::from_secs(119), "{:?}", changed.elapsed());
+    case.is_restarted(2).await;
+    assert_eq!(case.starts().await, "red one\nblue one\nblue two\n");
+
+    case.0.world.grant("swaplet-restart-on-secrets").await;
+    case.is_recorded("secret-metadata/tls").await;
+    let secret = Patch::Merge(json!({"stringData": {"key": "two"}}));
+    case.0.world.api::<Secret>().patch("tls", &PatchParams::default(), &secret).await.unwrap();
+    let after = case.is_restarted(3).await;
+    assert_eq!((restarts(&after, "log"), before.uid(), started(&before, "log")), (0, after.uid(), started(&after, "log")));
+
+    // Values of Secrets were never asked for.
+    let forms = witness.forms("secrets");
+    assert!(
+        !forms.is_empty() && forms.iter().all(|form| form.split(',').all(|form| form.contains("as=PartialObjectMetadata"))),
+        "{forms:?}"
+    );
+    assert!(witness.forms("configmaps").iter().any(|form| !form.contains("as=PartialObjectMetadata")), "the witness sees the difference");
+    let written = written_in(&namespace);
+    assert_eq!(written.iter().filter(|write| write.resource == "pods" && write.code == 200).count(), 3, "{written:#?}");
+    case.0.world.done().await;
+}

@@ -1,0 +1,375 @@
+//! Restarts of containers whose configuration has changed: watches in, requests out. What is to be done is decided in
+//! [`decide::restart_on`](crate::decide::restart_on); the requests are carried out as all others are.
+
+mod records;
+mod room;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client};
+use tokio::sync::mpsc::Receiver;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, sleep_until};
+
+use self::records::Records;
+use self::room::{Group, Object, Room, Uid};
+use super::clock::Clock;
+use super::disruption_budgets::DisruptionBudgets;
+use super::index::Notice;
+use super::metrics::Metrics;
+use super::named_watches::NamedWatches;
+use super::namespaces::Namespaces;
+use super::report::Reporter;
+use super::restart::observe;
+use super::run::Settings;
+use super::watch::Event;
+use super::watch_many::watch_all;
+use super::writer::{Outcome, Target, TargetKind, Writer};
+use crate::decide::decision::Report;
+use crate::decide::reason::Reason;
+use crate::decide::restart_on::Contents;
+use crate::decide::restart_on::round::{Action, Round, decide};
+use crate::objects::configured_pod::{ConfiguredPod, ConfiguredPodWire};
+use crate::objects::recreate_request::PLURAL;
+use crate::objects::restart_on::{Content, ReferenceKind};
+use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
+
+/// The wait after the first failure of the API server; it doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait after failures.
+const LAST_RETRY: Duration = Duration::from_secs(15);
+/// The wait after a denial: an administrator has to change something.
+const DENIED_RETRY: Duration = Duration::from_secs(60);
+/// The wait after a write of which nobody knows whether it was made.
+const UNANSWERED: Duration = Duration::from_secs(5);
+/// How often is looked whether a `PodDisruptionBudget` allows a restart.
+const HELD: Duration = Duration::from_secs(10);
+/// A loop without anything to wait for looks again after this.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Seconds from a change until it is in the files of every volume, if nothing else is said: a kubelet looks at a pod again after 60 to
+/// 90 s (`syncFrequency` with its jitter, `pkg/kubelet/pod_workers.go`), and gets the object a moment later.
+pub const MOUNT_DELAY_SECONDS: u16 = 120;
+
+/// What restarts for changed configuration need of the installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestartOnSettings {
+    /// Where the records are kept.
+    pub state_namespace: String,
+    /// How long a change of an object takes until it is in the files of a mounted volume.
+    pub mount_delay: Duration,
+}
+
+/// The task that sees to it.
+pub struct RestartOn(Option<JoinHandle<()>>);
+
+impl Drop for RestartOn {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl RestartOn {
+    /// Starts it, or nothing, as the settings say.
+    #[must_use]
+    pub fn start(client: &Client, settings: &Settings, writer: &Writer, reporter: &Reporter, metrics: &Metrics) -> Self {
+        let wanted = settings.restart.as_ref().and_then(|restart| restart.on_config.clone());
+        let tools = (writer.clone(), reporter.clone(), metrics.clone());
+        Self(wanted.map(|wanted| tokio::spawn(Run::new(client, settings.namespaces.clone(), wanted, tools).go())))
+    }
+
+    /// Comes back when the task has died; never, where there is none.
+    pub async fn died(&mut self) {
+        match &mut self.0 {
+            // However it has ended, it is not there any more.
+            Some(task) => drop(task.await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+struct Run {
+    client: Client,
+    namespaces: Namespaces,
+    settings: RestartOnSettings,
+    writer: Writer,
+    reporter: Reporter,
+    metrics: Metrics,
+    clock: Clock,
+    room: Room,
+    records: Records,
+    pods: Receiver<Event<ConfiguredPodWire>>,
+    requests: Receiver<Event<RestartRequestWire>>,
+    objects: NamedWatches<Object, Content>,
+    /// What has been told of each pod.
+    told: BTreeMap<Uid, BTreeSet<String>>,
+    failures: u32,
+    /// Until when nothing is tried after a failure.
+    not_before: Duration,
+}
+
+impl Run {
+    fn new(client: &Client, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics)) -> Self {
+        let (writer, reporter, metrics) = tools;
+        Self {
+            clock: Clock::start(),
+            room: Room::default(),
+            records: Records::new(client.clone(), &settings.state_namespace),
+            pods: watch_all(namespaces.apis(client), ""),
+            requests: observe(client.clone(), namespaces.clone()),
+            objects: watches_of_objects(client.clone()),
+            client: client.clone(),
+            namespaces,
+            settings,
+            writer,
+            reporter,
+            metrics,
+            told: BTreeMap::new(),
+            failures: 0,
+            not_before: Duration::ZERO,
+        }
+    }
+
+    async fn go(mut self) {
+        while let Err(error) = self.records.load().await {
+            let namespace = &self.settings.state_namespace;
+            tracing::warn!(
+                namespace,
+                error,
+                "cannot read what containers have seen of their configuration; nothing is restarted until then"
+            );
+            sleep(self.wait_after_failure()).await;
+        }
+        loop {
+            self.look().await;
+            let now = self.clock.now();
+            let due = if self.not_before > now { self.not_before } else { self.room.next_due().unwrap_or(now + IDLE) };
+            let due = self.clock.instant(due);
+            tokio::select! {
+                Some(event) = self.pods.recv() => {
+                    self.note_trouble(&event);
+                    self.room.see_pod(event, self.clock.now());
+                }
+                Some(event) = self.requests.recv() => {
+                    self.note_trouble(&event);
+                    self.room.hear(event);
+                }
+                Some((object, event)) = self.objects.next() => {
+                    self.note_trouble(&event);
+                    self.room.see_object(&object, event, self.clock.now());
+                }
+                () = sleep_until(due) => {}
+                // A watch has died.
+                else => return,
+            }
+        }
+    }
+
+    fn note_trouble<T>(&self, event: &Event<T>) {
+        if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
+            self.metrics.watch_trouble();
+        }
+    }
+
+    /// Looks at the pods of all owners of whom something is new: first what has become known is recorded, then requests are made.
+    async fn look(&mut self) {
+        if let Some(objects) = self.room.objects() {
+            self.objects.follow(objects);
+        }
+        let now = self.clock.now();
+        if !self.room.is_ready() || now < self.not_before {
+            return;
+        }
+        let fresh = self.room.fresh(now);
+        fresh.iter().for_each(|group| self.record(group, now));
+        if self.room.may_tidy(now) {
+            self.records.retain(&self.namespaces, |uid| self.room.has(uid));
+            self.told.retain(|uid, _| self.room.has(uid));
+        }
+        if let Err(outcome) = self.records.store(&self.writer).await {
+            self.records_failed(&outcome);
+            return;
+        }
+        self.failures = 0;
+        for group in fresh {
+            let again = self.round(&group).await;
+            self.room.looked_at(&group, again);
+        }
+    }
+
+    fn record(&mut self, group: &Group, now: Duration) {
+        let mut without_room = Vec::new();
+        for member in self.room.members(group, &self.records, self.settings.mount_delay, now) {
+            if !member.standing.record.is_empty() && !self.records.keep(member.pod, &member.standing.record) {
+                without_room.push(member.pod.clone());
+            }
+        }
+        for pod in without_room {
+            let note = "too many pods ask for restarts when objects change: there is no room left to record what this one has seen, so \
+                        none of its containers is restarted for it";
+            self.tell(&pod, Report { reason: Reason::RestartOnInvalid, note: note.to_owned() });
+        }
+    }
+
+    fn records_failed(&mut self, outcome: &Outcome) {
+        let wait = match outcome {
+            Outcome::Denied(_) => DENIED_RETRY,
+            Outcome::Failed { retry_after, .. } => self.wait_after_failure().max(retry_after.unwrap_or_default()),
+            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => FIRST_RETRY,
+        };
+        self.not_before = self.clock.now() + wait;
+        let namespace = &self.settings.state_namespace;
+        tracing::warn!(
+            namespace,
+            ?outcome,
+            "cannot record what containers have seen of their configuration; nothing is restarted until then"
+        );
+    }
+
+    fn wait_after_failure(&mut self) -> Duration {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+        self.failures += 1;
+        wait
+    }
+
+    /// One step for the pods of an owner; when to look at them again although nothing happens.
+    async fn round(&mut self, group: &Group) -> Option<Duration> {
+        let now = self.clock.now();
+        let (round, trouble) = self.decide(group, now).await;
+        let members = self.room.members(group, &self.records, self.settings.mount_delay, now);
+        let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
+        let due = members.iter().filter_map(|member| member.standing.due).min();
+        drop(members);
+        for (index, report) in round.reports.into_iter().chain(trouble) {
+            pods.get(index).into_iter().for_each(|pod| self.tell(pod, report.clone()));
+        }
+        if let Some(budget) = &round.held_by {
+            tracing::info!(namespace = %group.0, %budget, "a PodDisruptionBudget allows no restart for changed configuration; waiting");
+        }
+        let held = round.held_by.map(|_| now + HELD);
+        let mut again = due.into_iter().chain(held).min();
+        for (index, action) in round.actions {
+            if let Some(pod) = pods.get(index) {
+                let retry = self.act(pod, action).await;
+                again = again.into_iter().chain(retry).min();
+            }
+        }
+        again
+    }
+
+    /// `PodDisruptionBudget`s are looked at only where a pod would be restarted without them.
+    async fn decide(&mut self, group: &Group, now: Duration) -> (Round, Option<(usize, Report)>) {
+        let mut members = self.room.members(group, &self.records, self.settings.mount_delay, now);
+        let round = decide(&members, Vec::new());
+        let Some(first) = round.actions.iter().find(|(_, action)| matches!(action, Action::Ask { .. })).map(|(index, _)| *index) else {
+            return (round, None);
+        };
+        let waiting: Vec<_> = members.iter().filter(|member| !member.standing.stale.is_empty()).map(|member| &member.pod.labels).collect();
+        let budgets = DisruptionBudgets { client: self.client.clone(), namespace: group.0.to_string() };
+        match budgets.look(&waiting, &self.room.restarting(&group.0)).await {
+            Ok(left) => {
+                members.iter_mut().for_each(|member| member.budgets = left.covering(&member.pod.labels));
+                (decide(&members, left.budgets), None)
+            }
+            Err(error) => {
+                let note = format!(
+                    "no container is restarted for changed configuration: {error}; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
+                );
+                let actions = round.actions.into_iter().filter(|(_, action)| matches!(action, Action::Forget { .. })).collect();
+                let round = Round { actions, held_by: Some("(unknown)".into()), ..round };
+                (round, Some((first, Report { reason: Reason::RestartOnForbidden, note })))
+            }
+        }
+    }
+
+    /// Makes one write; when to look again if it was not made.
+    async fn act(&mut self, pod: &ConfiguredPod, action: Action) -> Option<Duration> {
+        match action {
+            Action::Ask { name, target, done } => self.ask(pod, &name, target, done).await,
+            Action::Forget { name, uid } => self.forget(pod, &name, &uid).await,
+        }
+    }
+
+    async fn ask(&mut self, pod: &ConfiguredPod, name: &str, target: Contents, done: Report) -> Option<Duration> {
+        let asked = self.writer.ask_for_restart(pod, name, &target).await;
+        self.metrics.wrote(PLURAL, asked.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
+        let known = match asked {
+            Ok(request) => request,
+            // It was made, by an earlier try or life.
+            Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
+            Err(Outcome::Denied(words)) => {
+                self.room.forget(&pod.uid, name);
+                return Some(self.denied(pod, &words));
+            }
+            Err(Outcome::Gone) => {
+                self.room.forget(&pod.uid, name);
+                return Some(self.clock.now() + DENIED_RETRY);
+            }
+            Err(Outcome::Failed { error, .. }) => {
+                tracing::warn!(namespace = %pod.namespace, request = name, error, "perhaps a request was not made; trying again");
+                None
+            }
+            Err(Outcome::Applied(_)) => None,
+        };
+        match known {
+            Some(request) => {
+                self.room.know(&request);
+                self.tell(pod, done);
+                None
+            }
+            // No other pod may be begun with before that is known.
+            None => {
+                self.room.assume(pod, name, target);
+                Some(self.clock.now() + UNANSWERED)
+            }
+        }
+    }
+
+    async fn forget(&mut self, pod: &ConfiguredPod, name: &str, uid: &str) -> Option<Duration> {
+        match self.writer.forget_request(&pod.namespace, name, uid).await {
+            Ok(()) | Err(Outcome::Gone | Outcome::Conflict) => {
+                self.room.forget(&pod.uid, name);
+                Some(self.clock.now())
+            }
+            Err(Outcome::Denied(words)) => Some(self.denied(pod, &words)),
+            Err(Outcome::Failed { .. } | Outcome::Applied(_)) => Some(self.clock.now() + UNANSWERED),
+        }
+    }
+
+    async fn existing(&self, namespace: &str, name: &str) -> Option<RestartRequest> {
+        let api: Api<RestartRequestWire> = Api::namespaced(self.client.clone(), namespace);
+        api.get_opt(name).await.ok().flatten().and_then(RestartRequestWire::read)
+    }
+
+    fn denied(&mut self, pod: &ConfiguredPod, words: &str) -> Duration {
+        let note = format!("the API server forbids to restart containers for changed configuration: {words}");
+        self.tell(pod, Report { reason: Reason::WriteDenied, note });
+        self.clock.now() + DENIED_RETRY
+    }
+
+    /// Once per pod.
+    fn tell(&mut self, pod: &ConfiguredPod, report: Report) {
+        if self.told.entry(pod.uid.clone()).or_default().insert(format!("{} {}", report.reason, report.note)) {
+            self.metrics.decided(report.reason);
+            let target = Target { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() };
+            self.reporter.tell(Notice { target, report });
+        }
+    }
+}
+
+/// Of a `Secret` the API server sends the metadata only.
+fn watches_of_objects(client: Client) -> NamedWatches<Object, Content> {
+    NamedWatches::new(move |(namespace, reference): &Object, listener| match reference.kind {
+        ReferenceKind::ConfigMap => {
+            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+            listener.watch(maps, &reference.name, |map| Content::of(&map))
+        }
+        ReferenceKind::SecretMetadata => {
+            let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), namespace);
+            listener.watch(secrets, &reference.name, |secret| Content::Is(secret.metadata.resource_version.unwrap_or_default().into()))
+        }
+    })
+}

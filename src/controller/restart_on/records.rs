@@ -1,0 +1,168 @@
+//! What the containers of pods have seen, in a `ConfigMap` of our own: one entry per pod. Without it, a change that happened while no
+//! controller ran would go unnoticed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use crate::controller::list::words;
+use crate::controller::namespaces::Namespaces;
+use crate::controller::writer::{Outcome, Writer};
+use crate::controller::writer_restart_on::RECORDS;
+use crate::decide::restart_on::{Contents, as_text, from_text};
+use crate::objects::configured_pod::ConfiguredPod;
+
+/// What a `ConfigMap` may hold, with a margin (`core/validation`, `MaxSecretSize`).
+const MOST_BYTES: usize = 900_000;
+/// For one answer of the API server.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// The records, and which of them are not stored yet.
+pub struct Records {
+    maps: Api<ConfigMap>,
+    namespace: String,
+    version: Option<String>,
+    kept: BTreeMap<Box<str>, Record>,
+    changed: BTreeSet<Box<str>>,
+    bytes: usize,
+}
+
+/// The record of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    namespace: Box<str>,
+    seen: Contents,
+    /// As it is stored.
+    text: String,
+}
+
+/// An entry of the `ConfigMap`, under the uid of the pod.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    /// `namespace/name`
+    pod: String,
+    /// [`as_text`]
+    seen: serde_json::Value,
+}
+
+impl Record {
+    fn of(pod: &ConfiguredPod, seen: &Contents) -> Self {
+        let stored =
+            Stored { pod: format!("{}/{}", pod.namespace, pod.name), seen: serde_json::from_str(&as_text(seen)).unwrap_or_default() };
+        // An object of texts is always JSON.
+        let text = serde_json::to_string(&stored).unwrap_or_default();
+        Self { namespace: pod.namespace.clone(), seen: seen.clone(), text }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let stored: Stored = serde_json::from_str(text).ok()?;
+        let (namespace, _) = stored.pod.split_once('/')?;
+        Some(Self { namespace: namespace.into(), seen: from_text(&stored.seen.to_string())?, text: text.to_owned() })
+    }
+}
+
+impl Records {
+    /// None are known yet: they have to be [loaded](Self::load).
+    #[must_use]
+    pub fn new(client: Client, namespace: &str) -> Self {
+        Self {
+            maps: Api::namespaced(client, namespace),
+            namespace: namespace.to_owned(),
+            version: None,
+            kept: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            bytes: 0,
+        }
+    }
+
+    /// What was recorded of a pod.
+    #[must_use]
+    pub fn of(&self, uid: &str) -> Option<&Contents> {
+        self.kept.get(uid).map(|record| &record.seen)
+    }
+
+    /// This is the record of a pod now; whether there is room for it.
+    pub fn keep(&mut self, pod: &ConfiguredPod, seen: &Contents) -> bool {
+        if self.of(&pod.uid) == Some(seen) {
+            return true;
+        }
+        let record = Record::of(pod, seen);
+        let before = self.kept.get(&pod.uid).map_or(0, |before| size(&pod.uid, before));
+        let after = self.bytes - before + size(&pod.uid, &record);
+        if after > MOST_BYTES {
+            return false;
+        }
+        self.bytes = after;
+        self.kept.insert(pod.uid.clone(), record);
+        self.changed.insert(pod.uid.clone());
+        true
+    }
+
+    /// Drops the records of pods that are not there.
+    pub fn retain(&mut self, namespaces: &Namespaces, is_there: impl Fn(&str) -> bool) {
+        let is_gone = |uid: &str, record: &Record| namespaces.has(&record.namespace) && !is_there(uid);
+        let gone: Vec<_> =
+            self.kept.iter().filter(|(uid, record)| is_gone(uid, record)).map(|(uid, record)| (uid.clone(), size(uid, record))).collect();
+        for (uid, size) in gone {
+            self.kept.remove(&uid);
+            self.bytes -= size;
+            self.changed.insert(uid);
+        }
+    }
+
+    /// Stores what has changed.
+    ///
+    /// # Errors
+    /// Why it is not stored; what was changed stays so, and is stored with the next try.
+    pub async fn store(&mut self, writer: &Writer) -> Result<(), Outcome> {
+        if self.changed.is_empty() {
+            return Ok(());
+        }
+        let text = |uid: &str| self.kept.get(uid).map(|record| record.text.clone());
+        let changes = self.changed.iter().map(|uid| (uid.to_string(), text(uid))).collect();
+        match writer.record(&self.namespace, self.version.as_deref(), &changes).await {
+            Ok(version) => {
+                self.version = version;
+                self.changed.clear();
+                Ok(())
+            }
+            Err(outcome) => {
+                if matches!(outcome, Outcome::Conflict | Outcome::Gone | Outcome::Failed { .. })
+                    && let Err(error) = self.load().await
+                {
+                    tracing::debug!(error, "the records cannot be read");
+                }
+                Err(outcome)
+            }
+        }
+    }
+
+    /// Reads what is stored. What has changed here and is not stored stays as it is.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn load(&mut self) -> Result<(), String> {
+        let answer = timeout(ANSWER, self.maps.get_opt(RECORDS)).await.map_err(|_| "no answer in time".to_owned())?;
+        let map = answer.map_err(|error| words(&error))?.unwrap_or_default();
+        let mut kept: BTreeMap<Box<str>, Record> =
+            map.data.into_iter().flatten().filter_map(|(uid, text)| Some((uid.into(), Record::read(&text)?))).collect();
+        for uid in &self.changed {
+            match self.kept.remove(uid) {
+                Some(record) => kept.insert(uid.clone(), record),
+                None => kept.remove(uid),
+            };
+        }
+        self.version = map.metadata.resource_version;
+        self.bytes = kept.iter().map(|(uid, record)| size(uid, record)).sum();
+        self.kept = kept;
+        Ok(())
+    }
+}
+
+fn size(uid: &str, record: &Record) -> usize {
+    uid.len() + record.text.len()
+}
