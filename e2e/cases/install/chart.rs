@@ -52,7 +52,7 @@ async fn rights_follow_what_is_on() {
     assert_eq!(names(&all, "RoleBinding"), ["swaplet-state"]);
     assert_eq!(names(&all, "CustomResourceDefinition"), [""; 0]);
 
-    let some = rendered(&format!("{VALUES},namespaces={{a,b}},nodes.watch=false,restart.enabled=true")).await.unwrap();
+    let some = rendered(&format!("{VALUES},namespaces={{a,b}},nodes.watch=false,restart.enabled=true,leash.enabled=false")).await.unwrap();
     assert_eq!(names(&some, "ClusterRoleBinding"), [""; 0]);
     assert_eq!(names(&some, "RoleBinding"), ["swaplet", "swaplet", "swaplet-restart", "swaplet-restart", "swaplet-state"]);
     assert_eq!(names(&some, "CustomResourceDefinition"), ["containerrecreaterequests.apps.kruise.io"]);
@@ -64,13 +64,34 @@ async fn rights_follow_what_is_on() {
     assert!(some.contains("helm.sh/resource-policy: keep"));
 
     assert!(some.contains("- pods/status\n"));
-    let phase_is_not_written = rendered(&format!("{VALUES},terminate.finish=never")).await.unwrap();
+    let phase_is_not_written = rendered(&format!("{VALUES},terminate.finish=never,leash.enabled=false")).await.unwrap();
     assert!(!phase_is_not_written.contains("- pods/status\n"));
 
     let more = rendered(&format!("{VALUES},warm.enabled=true,openkruise.enabled=true")).await.unwrap();
     for role in ["swaplet-warm", "swaplet-warm-nodes", "swaplet-requests", "swaplet-openkruise"] {
         assert!(names(&more, "ClusterRole").contains(&role), "{role}");
     }
+}
+
+#[tokio::test]
+async fn the_leash_is_that_of_the_installation() {
+    let leash = |values: &'static str| async move { rendered(&format!("{VALUES},{values}")).await.unwrap() };
+    let all = leash("terminate.derivedRepository=r.example/derived,terminate.exitImages={r.example/exit/*}").await;
+    let own = ["swaplet-leash-pods", "swaplet-leash-pods-status", "swaplet-leash-warmers"];
+    assert_eq!(names(&all, "ValidatingAdmissionPolicy"), own);
+    assert_eq!(names(&all, "ValidatingAdmissionPolicyBinding"), own);
+    assert!(all.contains(r#"["registry.example/swaplet/exit:v1","r.example/exit/*","r.example/derived@*"]"#), "the exit images");
+    assert!(!all.contains("registry.example/swaplet/park"), "a parameter that was not set");
+
+    // Who may ask matters where it works, and nowhere else.
+    let some = leash("restart.enabled=true,namespaces={a}").await;
+    let requests = some.split("\n---\n").find(|object| object.contains("name: swaplet-leash-requests")).unwrap();
+    assert!(requests.contains("namespaceSelector"), "{requests}");
+
+    assert_eq!(names(&leash("leash.enabled=false").await, "ValidatingAdmissionPolicy"), [""; 0]);
+    let elsewhere = run_helm(&["template", "other", CHART, "--namespace", "teams", "--set", VALUES]).await.unwrap();
+    assert!(elsewhere.contains("system:serviceaccount:teams:other-swaplet\"") && !elsewhere.contains("serviceaccount:swaplet:"));
+    assert_eq!(names(&elsewhere, "ValidatingAdmissionPolicy")[0], "teams-other-swaplet-leash-pods");
 }
 
 #[tokio::test]

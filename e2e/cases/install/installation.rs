@@ -57,7 +57,7 @@ impl Installation {
     pub async fn uninstall(&self) {
         run_helm(&["uninstall", "swaplet", "--namespace", &self.namespace, "--wait", "--timeout", "180s"]).await.unwrap();
         let label = "app.kubernetes.io/managed-by=Helm,app.kubernetes.io/name=swaplet";
-        let kinds = "clusterroles,clusterrolebindings,flowschemas";
+        let kinds = "clusterroles,clusterrolebindings,flowschemas,validatingadmissionpolicies,validatingadmissionpolicybindings";
         let left = kubectl(&["get", kinds, "-l", label, "-o", "name"]).await;
         assert!(!left.contains(&self.namespace), "{left}");
     }
