@@ -101,7 +101,7 @@ impl Needs {
     }
 
     fn build(&self) -> anyhow::Result<BuiltImage> {
-        build_derived(self.missing.union(&self.executed)).context("these paths need two images: push one for each")
+        build_derived(Kind::Exit, self.missing.union(&self.executed)).context("these paths need two images: push one for each")
     }
 
     fn list(&self) -> String {

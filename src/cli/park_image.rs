@@ -2,15 +2,18 @@
 
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use super::image_export::ExportArgs;
 use super::image_push::PushArgs;
 use crate::image::Kind;
+use crate::image::build::build_derived;
 
 /// Push or export the park image
 ///
-/// The park image keeps a container waiting: its program stays until SIGTERM and then exits 0. It is used where a container is restarted without a known digest, and to warm images.
+/// The park image keeps a container waiting: its program stays until SIGTERM and then exits 0. It is used where a container is restarted whose image has no other spelling (`swaplet run --park-image`), and to warm images. Its program
+/// lies where that of the exit image does: a parked container is started with its own command.
 #[derive(Debug, Args)]
 pub(super) struct ParkImage {
     #[command(subcommand)]
@@ -23,12 +26,22 @@ enum Command {
     ///
     /// It never shares a reference with the exit image: swaplet refuses to push one over the other.
     #[command(after_help = EXAMPLES)]
-    Push(PushArgs),
+    Push(ParkPushArgs),
     /// Write the park image to a file or a folder, for machines that reach no registry
     ///
     /// The result is an OCI image layout that `ctr images import`, `docker load`, `skopeo` and `crane` read.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+struct ParkPushArgs {
+    #[command(flatten)]
+    push: PushArgs,
+
+    /// Add the program at this path, as a refused restart asks for (repeatable); name it in `swaplet run --park-image-paths` too
+    #[arg(long, value_name = "PATH")]
+    path: Vec<String>,
 }
 
 const EXAMPLES: &str = "\
@@ -37,7 +50,11 @@ Examples:
   swaplet park-image push registry.example/swaplet/park:v1
 
   # See the digest first; nothing is sent
-  swaplet park-image push registry.example/swaplet/park:v1 --dry-run";
+  swaplet park-image push registry.example/swaplet/park:v1 --dry-run
+
+  # Containers with commands of their own are to be parked
+  swaplet park-image push registry.example/swaplet/park:apps --path /opt/app/run
+  swaplet run --restart --park-image registry.example/swaplet/park:apps --park-image-paths /opt/app/run ...";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
@@ -51,7 +68,7 @@ Examples:
 impl ParkImage {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
-            Command::Push(args) => args.run(Kind::Park).await,
+            Command::Push(ParkPushArgs { push, path }) => push.run_with(build_derived(Kind::Park, path).context("--path")?).await,
             Command::Export(args) => args.run(Kind::Park),
         }
     }

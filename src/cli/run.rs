@@ -16,6 +16,7 @@ use super::client::ClusterArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use crate::controller::clock::time_of_day;
+use crate::controller::index::Rules;
 use crate::controller::lead::run_while_leading;
 use crate::controller::lease::{Leadership, LeaseKeeper};
 use crate::controller::metrics::Metrics;
@@ -24,7 +25,9 @@ use crate::controller::restart_on::{MOUNT_DELAY_SECONDS, RestartOnSettings};
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use crate::controller::selection::Selection;
 use crate::controller::serve::{Health, serve};
-use crate::image::ImageReference;
+use crate::decide::restart::ParkImage;
+use crate::image::build::derived_paths;
+use crate::image::reference::ImageReference;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,6 +88,13 @@ pub struct RunArgs {
     /// Others are restarted after 5 s without a further change
     #[arg(long, value_name = "SECONDS", default_value_t = MOUNT_DELAY_SECONDS, value_parser = clap::value_parser!(u16).range(5..=3600))]
     restart_on_config_delay: u16,
+    /// The image in which a container waits while it is restarted whose image has no other spelling; a static program that stays until
+    /// SIGTERM (`swaplet park-image push`). Without it such containers are not restarted
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "restart")]
+    park_image: Option<ImageReference>,
+    /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push --path`
+    #[arg(long, value_name = "PATH,...", env = "SWAPLET_PARK_IMAGE_PATHS", value_delimiter = ',', requires = "park_image")]
+    park_image_paths: Vec<String>,
     /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
@@ -129,6 +139,8 @@ impl RunArgs {
             restart,
             restart_on_config,
             restart_on_config_delay,
+            park_image,
+            park_image_paths,
             leader_elect,
             concurrency,
             write_timeout,
@@ -146,6 +158,7 @@ impl RunArgs {
             .clone()
             .filter(|_| restart_on_config)
             .map(|state_namespace| RestartOnSettings { state_namespace, mount_delay: Duration::from_secs(restart_on_config_delay.into()) });
+        let park = park_image.map(|image| park(image, park_image_paths, &rules)).transpose()?;
         start_log(log_format);
         let push = registry.push(&rules);
         let settings = Settings {
@@ -155,7 +168,7 @@ impl RunArgs {
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
-            restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day), on_config }),
+            restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day), on_config, park }),
             state_namespace,
             leadership: Leadership::undisputed(),
             selection: (!terminate).then(Selection::nothing),
@@ -178,6 +191,15 @@ impl RunArgs {
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A container that was to be parked would end, if both were one image.
+fn park(image: ImageReference, paths: Vec<String>, rules: &Rules) -> anyhow::Result<ParkImage> {
+    ensure!(
+        !rules.exit_images.contains(image.as_str()),
+        "--park-image {image} is an exit image: name one pushed by `swaplet park-image push`"
+    );
+    Ok(ParkImage::new(image, derived_paths(paths).context("--park-image-paths")?))
 }
 
 async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, Health)> {

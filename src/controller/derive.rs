@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::decide::derived_images::{Paths, Trouble};
-use crate::image::ImageReference;
 use crate::image::build::build_derived;
 use crate::image::docker_config::{Credentials, DockerConfigError};
 use crate::image::push::{PushError, push};
 use crate::image::registry::{Registry, RegistryOptions};
 use crate::image::registry_error::RegistryError;
+use crate::image::{ImageReference, Kind};
 
 /// Pushes at once: images are small, and a registry is shared.
 const AT_ONCE: usize = 2;
@@ -108,7 +108,7 @@ fn trouble(words: impl ToString, retry_after: Option<Duration>) -> Trouble {
 
 /// The image is written by its digest, and kept under a tag, so that no registry takes it for rubbish.
 async fn push_derived(repository: &ImageReference, credentials: &Credentials, options: RegistryOptions, paths: &[String]) -> Pushed {
-    let image = build_derived(paths).map_err(|error| trouble(error, None))?;
+    let image = build_derived(Kind::Exit, paths).map_err(|error| trouble(error, None))?;
     let digits = image.digest().trim_start_matches("sha256:").chars().take(TAG_DIGITS);
     let tag = repository.with_tag(&digits.collect::<String>()).map_err(|error| trouble(error, None))?;
     let by_digest = format!("{}/{}@{}", repository.registry(), repository.repository(), image.digest());

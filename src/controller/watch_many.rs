@@ -7,29 +7,39 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+use kube::api::ListParams;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::watch::{BUFFER, Event, HEALTHY, PAUSE, watch};
+use super::watch::{BUFFER, Event, HEALTHY, PAUSE, watch_selected};
 
 /// Starts watching, wherever `apis` are. The stream ends only when the receiver is dropped, or a watch has died.
-pub fn watch_all<K>(mut apis: Vec<Api<K>>, field_selector: &'static str) -> mpsc::Receiver<Event<K>>
+pub fn watch_all<K>(apis: Vec<Api<K>>, field_selector: &str) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watch_all_selected(apis, &ListParams::default().fields(field_selector))
+}
+
+/// As [`watch_all`], of what the selectors of `params` select.
+pub fn watch_all_selected<K>(mut apis: Vec<Api<K>>, params: &ListParams) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     match apis.pop() {
-        Some(only) if apis.is_empty() => return watch(only, field_selector),
+        Some(only) if apis.is_empty() => return watch_selected(only, params.clone()),
         Some(last) => apis.push(last),
         None => {}
     }
     let (events, receiver) = mpsc::channel(BUFFER);
+    let params = params.clone();
     tokio::spawn(async move {
         let mut failures = 0;
         loop {
             let began = Instant::now();
-            let watches = apis.iter().map(|api| watch(api.clone(), field_selector)).collect();
+            let watches = apis.iter().map(|api| watch_selected(api.clone(), params.clone())).collect();
             if Round::new(watches, &events).run().await.is_err() {
                 return;
             }

@@ -178,9 +178,10 @@ pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
     let mut operations = vec![test(&["metadata", "uid"], uid)];
     for swap in swaps {
         let index = swap.index.to_string();
-        operations.push(test(&["spec", "containers", &index, "name"], &swap.container));
-        operations.push(test(&["spec", "containers", &index, "image"], &swap.from));
-        let path = PointerBuf::from_tokens(["spec", "containers", &index, "image"]);
+        let list = if swap.is_native_sidecar { "initContainers" } else { "containers" };
+        operations.push(test(&["spec", list, &index, "name"], &swap.container));
+        operations.push(test(&["spec", list, &index, "image"], &swap.from));
+        let path = PointerBuf::from_tokens(["spec", list, &index, "image"]);
         operations.push(PatchOperation::Replace(ReplaceOperation { path, value: Value::from(&*swap.to) }));
     }
     JsonPatch(operations)

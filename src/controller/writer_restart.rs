@@ -1,15 +1,17 @@
-//! The writes of a restart: to the request, each to one version of it, and to the pod, to one generation of it.
+//! The writes of a restart: to the request, each to one version of it, and to the pod, to one generation of it, or to one version where
+//! containers are parked.
 
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{PatchOperation, TestOperation};
+use json_patch::{Patch as JsonPatch, PatchOperation, TestOperation};
 use kube::Resource as _;
 use kube::api::{DeleteParams, Patch, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
 
 use super::writer::{Outcome, Target, Writer, guarded_patch, params};
-use crate::decide::decision::{Report, Swap};
-use crate::decide::restart::{Acceptance, Action, Filled, Readiness, Status};
+use crate::decide::decision::Report;
+use crate::decide::restart::{Acceptance, Action, Change, Filled, Note, Readiness, Status};
+use crate::objects::parked::{PARKED, Parked};
 use crate::objects::pod_readiness::{GateCondition, KRUISE_POD_READY};
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
@@ -30,6 +32,8 @@ pub struct RestartWrite {
     pub done: Vec<Report>,
     /// The time of day, for a completion.
     pub today: jiff::Timestamp,
+    /// Whether it is about containers that are parked for nobody: then nothing but the names of the request is known.
+    pub is_for_orphan: bool,
 }
 
 /// What the API server has stored.
@@ -76,7 +80,7 @@ impl Writer {
                 }
                 Action::SetReadiness(readiness) => self.set_readiness(write.pod.as_ref(), readiness, write.today).await,
                 Action::Delete => self.delete_request(&write.request).await,
-                Action::Swap(swaps, generation) => self.swap_to_restart(write.pod.as_ref(), swaps, *generation).await,
+                Action::Swap(change) => self.swap_to_restart(write.pod.as_ref(), change).await,
             }
         })
         .await
@@ -111,21 +115,14 @@ impl Writer {
         Ok(self.send(built).await?.map(|_| Stored::Nothing))
     }
 
-    async fn swap_to_restart(
-        &self,
-        pod: Option<&Target>,
-        swaps: &[Swap],
-        generation: Option<i64>,
-    ) -> kube::Result<Result<Stored, Outcome>> {
+    async fn swap_to_restart(&self, pod: Option<&Target>, change: &Change) -> kube::Result<Result<Stored, Outcome>> {
         let Some(pod) = pod else { return Ok(Err(Outcome::Gone)) };
-        let mut patch = guarded_patch(&pod.uid, swaps);
-        if let Some(generation) = generation {
-            let path = PointerBuf::from_tokens(["metadata", "generation"]);
-            patch.0.insert(1, PatchOperation::Test(TestOperation { path, value: generation.into() }));
-        }
         let pods = Request::new(RestartPodWire::url_path(&(), Some(&pod.namespace)));
-        let built = pods.patch(&pod.name, &params(), &Patch::Json::<()>(patch)).map_err(kube::Error::BuildRequest)?;
-        Ok(self.send(built).await?.map(|body| stored_pod(&body)))
+        let built = match &change.note {
+            None => pods.patch(&pod.name, &params(), &Patch::Json::<()>(swapped(&pod.uid, change))),
+            Some(note) => pods.patch(&pod.name, &params(), &Patch::Strategic(parked(&pod.uid, change, note))),
+        };
+        Ok(self.send(built.map_err(kube::Error::BuildRequest)?).await?.map(|body| stored_pod(&body)))
     }
 
     async fn set_readiness(
@@ -165,6 +162,27 @@ fn readiness_patch(uid: &str, readiness: &Readiness, today: jiff::Timestamp) -> 
 
 fn seconds(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn swapped(uid: &str, change: &Change) -> JsonPatch {
+    let mut patch = guarded_patch(uid, &change.swaps);
+    if let Some(generation) = change.generation {
+        let path = PointerBuf::from_tokens(["metadata", "generation"]);
+        patch.0.insert(1, PatchOperation::Test(TestOperation { path, value: generation.into() }));
+    }
+    patch
+}
+
+/// To one version of the pod, which says all that the tests of a JSON patch would: a JSON patch cannot add an annotation where there may
+/// be none yet. The server merges containers by their names.
+fn parked(uid: &str, change: &Change, note: &Note) -> Value {
+    let annotation = note.parked.as_ref().map(Parked::as_text);
+    let label = annotation.as_ref().map(|_| "true");
+    let containers: Vec<_> = change.swaps.iter().map(|swap| json!({"name": swap.container, "image": swap.to})).collect();
+    json!({
+        "metadata": {"uid": uid, "resourceVersion": note.version, "annotations": {PARKED: annotation}, "labels": {PARKED: label}},
+        "spec": {"containers": containers},
+    })
 }
 
 /// The labels and fields that OpenKruise's webhook gives to a request, and the journal.

@@ -7,17 +7,19 @@ use super::reason::Reason;
 use crate::objects::pod::Phase;
 use crate::objects::recreate_request::PLURAL;
 
-/// One guarded image change: the container at `index` of `spec.containers`, if it is still called `container` and still has
-/// the image `from`, gets the image `to`.
+/// One guarded image change: the container at `index` of its list, if it is still called `container` and still has the image `from`,
+/// gets the image `to`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Swap {
-    /// Position in `spec.containers`.
+    /// Position in its list: `spec.containers`, or `spec.initContainers`.
     pub index: usize,
+    /// Whether it is one of `spec.initContainers`.
+    pub is_native_sidecar: bool,
     /// Name of the container.
     pub container: Box<str>,
     /// Its image now.
     pub from: Box<str>,
-    /// The exit image.
+    /// The image that it gets.
     pub to: Box<str>,
 }
 

@@ -149,7 +149,7 @@ pub fn is_stuck(container: &Container) -> bool {
 }
 
 /// 127 is what a shell's `exec` gives for a program that is not there, 128 what a runtime gives.
-fn is_start_error(end: &Terminated) -> bool {
+pub(super) fn is_start_error(end: &Terminated) -> bool {
     matches!(end.exit_code, Some(127 | 128)) || matches!(&*end.reason, "StartError" | "ContainerCannotRun")
 }
 

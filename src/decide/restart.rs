@@ -12,12 +12,19 @@
 //!    written down first as well.
 //! 6. `Release`, and `Delete` when its time has come.
 //!
+//! Where an image has no alias, the container is parked (`parking`): it gets the park image, and once that is seen to run the image before
+//! is put back, each written down as in 3 and 4. The pod itself then says what it had, in the patch that parks it, for a request may be
+//! deleted ([`orphans`]). No request ends before what it has parked has its image back.
+//!
 //! Every write to the request is made to one version of it, and the write to the pod to one generation of it: of two processes one
 //! goes on, and a write that arrives late changes nothing.
 
 mod acceptance;
 mod container;
 mod memory;
+mod orphans;
+mod park;
+mod parking;
 mod queue;
 mod readiness;
 mod refusal;
@@ -27,6 +34,8 @@ use std::time::Duration;
 
 pub use acceptance::{Acceptance, Filled};
 pub use memory::{Made, Memory};
+pub use orphans::{ORPHAN_AFTER, Orphan, orphan};
+pub use park::ParkImage;
 pub use queue::is_first;
 pub use readiness::Readiness;
 
@@ -35,6 +44,7 @@ use super::exit_images::ExitImages;
 use super::headroom::Headroom;
 use super::node_class::NodeClass;
 use super::reason::Reason;
+use crate::objects::parked::Parked;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::RestartPod;
 use crate::objects::restart_request::{Journal, RecreateState, RestartRequest, StatePhase};
@@ -60,6 +70,8 @@ pub enum Sight<'a> {
 pub struct Around<'a> {
     /// The exit images of the installation: a container that shows one was ended.
     pub exit_images: &'a ExitImages,
+    /// The image in which containers are parked whose image has no alias; `None` where there is none.
+    pub park: Option<&'a ParkImage>,
     /// The class of the pod's node; `None` where it is not known yet.
     pub node: Option<NodeClass>,
     /// Whether so many restarts fit into what the pod's Job allows.
@@ -79,8 +91,8 @@ pub enum Action {
     Accept(Acceptance),
     /// Write down in the request what is about to be done.
     WriteDown(Journal),
-    /// Change these images of the pod, all in one patch, if its generation is still this one; never empty.
-    Swap(Vec<Swap>, Option<i64>),
+    /// Change images of the pod.
+    Swap(Change),
     /// Write the status of the request.
     Report(Status),
     /// Write the finalizers of the request.
@@ -93,6 +105,38 @@ pub enum Action {
     Release,
     /// Delete the request: its time after its completion is over.
     Delete,
+}
+
+/// Images of a pod that are changed, all in one patch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Change {
+    /// Never empty.
+    pub swaps: Vec<Swap>,
+    /// The `metadata.generation` for which this was decided: nothing is changed in another one.
+    pub generation: Option<i64>,
+    /// What the pod is to say of parked containers, where this parks one or ends that.
+    pub note: Option<Note>,
+}
+
+impl Change {
+    /// How many restarts are to come of it: a container that is parked is started twice.
+    #[must_use]
+    pub fn restarts(&self) -> u32 {
+        let parks = |swap: &&Swap| {
+            let parked = self.note.as_ref().and_then(|note| note.parked.as_ref());
+            parked.is_some_and(|parked| parked.images.contains_key(&swap.container))
+        };
+        u32::try_from(self.swaps.len() + self.swaps.iter().filter(parks).count()).unwrap_or(u32::MAX)
+    }
+}
+
+/// What a pod is to say of its parked containers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// The resourceVersion of the pod for which this was decided: a generation does not count its annotations.
+    pub version: Box<str>,
+    /// `None` where none is parked any more.
+    pub parked: Option<Parked>,
 }
 
 /// A status of a request.
@@ -152,8 +196,8 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
     if request.deleting || request.is_completed() {
         return after_completion(request, sight, around);
     }
-    // OpenKruise's daemon carries out those for its node.
-    if is_of_others(request) || around.node == Some(NodeClass::Daemon) {
+    // OpenKruise's daemon carries out those for its node. What was begun is brought to its end, also where a daemon comes to the node.
+    if is_of_others(request) || (around.node == Some(NodeClass::Daemon) && request.journal.is_none()) {
         return Decision::quiet(Reason::RequestLeft);
     }
     let mut decision = match sight {
@@ -172,7 +216,8 @@ fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around:
         return give_up(request, POD_GONE);
     }
     if deadline(request, around).is_some_and(|at| at <= around.now) {
-        return give_up(request, DEADLINE);
+        let back = parking::bring_back(request, pod, DEADLINE).filter(|_| !pod.pod.phase.is_terminal());
+        return back.unwrap_or_else(|| give_up(request, DEADLINE));
     }
     if around.node.is_none() && !pod.pod.node.is_empty() {
         return Decision::quiet(Reason::RequestWaits);

@@ -143,7 +143,13 @@ impl Plan {
             Preflight::Image { image, refused } => {
                 self.refused
                     .extend(refused.map(|image| format!("container {name} asks for {image}, which is not on the list of --exit-images")));
-                self.swaps.push(Swap { index, container: name.clone(), from: container.image.clone(), to: image.into() });
+                self.swaps.push(Swap {
+                    index,
+                    is_native_sidecar: false,
+                    container: name.clone(),
+                    from: container.image.clone(),
+                    to: image.into(),
+                });
             }
         }
     }

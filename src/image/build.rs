@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::exit::{Kind, Platform};
+use super::exit::{Kind, Platform, standard_paths};
 use super::label::{LABEL, Label};
 use super::layer::{self, BLOCK, LayerError, PathError, PathSet};
 use super::program_files::{LIBRARIES, PROGRAM, ProgramFiles};
@@ -128,30 +128,30 @@ pub fn build_controller(program: &ProgramFiles) -> Result<BuiltImage, LayerError
     Ok(over(Label::Controller, PathSet::new([""; 0])?, vec![platform]))
 }
 
-/// Builds the image of a kind with its standard paths.
+/// Builds the image of a kind with the standard paths. Both kinds have them: a container that is parked is started with its own command.
 ///
 /// # Errors
 /// None in practice: a test holds the standard paths to what an image can hold.
 pub fn build_standard(kind: Kind) -> Result<BuiltImage, LayerError> {
-    build(kind, kind.standard_paths())
+    build(kind, standard_paths().iter().map(|entry| entry.path))
 }
 
-/// Builds a derived exit image: the standard paths and `more`.
+/// Builds a derived image of a kind: the standard paths and `more`.
 ///
 /// # Errors
 /// [`LayerError`] if a path of `more` cannot be in an image.
-pub fn build_derived<S: AsRef<str>>(more: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
-    build(Kind::Exit, derived_paths(more)?.iter())
+pub fn build_derived<S: AsRef<str>>(kind: Kind, more: impl IntoIterator<Item = S>) -> Result<BuiltImage, LayerError> {
+    build(kind, derived_paths(more)?.iter())
 }
 
-/// The paths of a derived exit image. A standard path gives way where one of `more` needs it to be a directory, or is a directory of it:
+/// The paths of a derived image. A standard path gives way where one of `more` needs it to be a directory, or is a directory of it:
 /// what was asked for comes first.
 ///
 /// # Errors
 /// [`PathError`] if a path of `more` cannot be in an image.
 pub fn derived_paths<S: AsRef<str>>(more: impl IntoIterator<Item = S>) -> Result<PathSet, PathError> {
     let more = PathSet::new(more)?;
-    let standard = Kind::Exit.standard_paths().into_iter().filter(|path| !more.conflicts_with(path));
+    let standard = standard_paths().iter().map(|entry| entry.path).filter(|path| !more.conflicts_with(path));
     PathSet::new(standard.chain(more.iter()))
 }
 
@@ -332,17 +332,17 @@ mod tests {
     }
 
     #[test]
-    fn the_park_image_has_no_links() {
-        assert!(build_standard(Kind::Park).unwrap().paths.is_empty());
+    fn a_container_that_is_parked_finds_its_command_where_one_that_is_ended_does() {
+        assert_eq!(build_standard(Kind::Park).unwrap().paths, build_standard(Kind::Exit).unwrap().paths);
     }
 
     #[test]
     fn a_derived_image_has_what_was_asked_for_and_the_standard_paths_around_it() {
-        let derived = build_derived(["/opt/app/run", "/vault/agent", "/entrypoint/main", "/usr/bin"]).unwrap();
+        let derived = build_derived(Kind::Exit, ["/opt/app/run", "/vault/agent", "/entrypoint/main", "/usr/bin"]).unwrap();
         assert!(["/opt/app/run", "/entrypoint/main", "/usr/bin", "/bin/sh"].into_iter().all(|path| derived.paths.contains(path)));
         assert!(["/entrypoint", "/usr/bin/env"].into_iter().all(|path| !derived.paths.contains(path)));
-        assert_eq!(build_derived(["/bin/sh"]).unwrap(), build_standard(Kind::Exit).unwrap());
-        assert!(build_derived(["relative"]).is_err());
+        assert_eq!(build_derived(Kind::Exit, ["/bin/sh"]).unwrap(), build_standard(Kind::Exit).unwrap());
+        assert!(build_derived(Kind::Exit, ["relative"]).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod job;
 pub mod lenient;
 pub mod node;
 pub mod node_images;
+pub mod parked;
 pub mod pod;
 pub mod pod_readiness;
 pub mod pod_template;

@@ -8,14 +8,16 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::container_spec::{ContainerSpec, PodSpec};
+use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Text};
 use super::lenient::{Lenient, Object, Present};
-use super::pod::{Container, Pod};
+use super::parked::Parked;
+use super::pod::{Container, Pod, RestartPolicy};
 use super::pod_readiness::{GateCondition, KRUISE_POD_READY, PodReadiness};
 use super::wire::PodWire;
+use crate::decide::command::ContainerFacts;
 
-type Text = Lenient<Option<Box<str>>>;
 type Integer = Lenient<Option<i64>>;
-type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 
 /// A pod with what a restart has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +30,25 @@ pub struct RestartPod {
     pub observed_generation: Option<i64>,
     /// Of each of `pod.containers`, in the same order.
     pub details: Vec<Details>,
-    /// The names of `spec.initContainers`, native sidecars among them.
+    /// Those of `spec.initContainers` that are native sidecars (their `restartPolicy` is `Always`).
+    pub native_sidecars: Vec<NativeSidecar>,
+    /// The names of the other `spec.initContainers`.
     pub init_containers: Vec<Box<str>>,
     /// Its readiness, where it has the readiness gate `KruisePodReady`.
     pub readiness: Option<PodReadiness>,
+    /// Which containers are parked, by the annotation of [`Parked`]; `None` where it was not written for this pod.
+    pub parked: Option<Parked>,
+}
+
+/// A native sidecar, as if it were one of `spec.containers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeSidecar {
+    /// Position in `spec.initContainers`.
+    pub index: usize,
+    /// What is kept of every container.
+    pub container: Container,
+    /// What a restart has to know of it.
+    pub details: Details,
 }
 
 /// What a restart has to know of a container.
@@ -45,6 +62,10 @@ pub struct Details {
     pub image_id: Box<str>,
     /// `ready` of the status.
     pub ready: bool,
+    /// Whether it is one of `spec.initContainers`.
+    pub is_native_sidecar: bool,
+    /// Which program another image would be started with, whatever the restart policy; `None` where it was not read.
+    pub facts: Option<Box<ContainerFacts>>,
     /// `lifecycle.preStop`, as far as requests know it (`exec`, `httpGet`, `tcpSocket`).
     pub pre_stop: Option<Value>,
     /// `ports`, where `preStop` has an `httpGet`, which may name one of them.
@@ -52,10 +73,13 @@ pub struct Details {
 }
 
 impl RestartPod {
-    /// A container, with its position in `spec.containers`.
+    /// A container or native sidecar, with its position in its list.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(usize, &Container, &Details)> {
-        let (index, container) = self.pod.containers.iter().enumerate().find(|(_, container)| &*container.name == name)?;
+        let Some((index, container)) = self.pod.containers.iter().enumerate().find(|(_, container)| &*container.name == name) else {
+            let native = self.native_sidecars.iter().find(|native| &*native.container.name == name)?;
+            return Some((native.index, &native.container, &native.details));
+        };
         Some((index, container, self.details.get(index)?))
     }
 }
@@ -64,7 +88,9 @@ impl RestartPod {
 #[derive(Clone, Debug)]
 pub struct RestartPodWire {
     pod: PodWire,
+    natives: PodWire,
     more: TopWire,
+    facts: Vec<ContainerFacts>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,6 +105,14 @@ struct TopWire {
 #[serde(default)]
 struct MetaWire {
     generation: Integer,
+    annotations: Lenient<Object<AnnotationsWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnnotationsWire {
+    #[serde(rename = "swaplet.io/parked")]
+    parked: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -119,6 +153,7 @@ struct StatusWire {
     observed_generation: Integer,
     container_statuses: Objects<ContainerStatusWire>,
     conditions: Objects<ConditionWire>,
+    init_container_statuses: Objects<ContainerStatusWire>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -132,11 +167,36 @@ struct ContainerStatusWire {
 
 impl<'de> Deserialize<'de> for RestartPodWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(deserializer)?;
+        let mut object = Value::deserialize(deserializer)?;
         let more = TopWire::deserialize(&object).map_err(serde::de::Error::custom)?;
-        let pod = PodWire::deserialize(object).map_err(serde::de::Error::custom)?;
-        Ok(Self { pod, more })
+        let pod = PodWire::deserialize(&object).map_err(serde::de::Error::custom)?;
+        let facts = object.get("spec").map(facts).unwrap_or_default();
+        init_containers_alone(&mut object);
+        let natives = PodWire::deserialize(object).map_err(serde::de::Error::custom)?;
+        Ok(Self { pod, natives, more, facts })
     }
+}
+
+/// Native sidecars are read as containers are.
+fn init_containers_alone(object: &mut Value) {
+    for (part, list, init_list) in [("spec", "containers", "initContainers"), ("status", "containerStatuses", "initContainerStatuses")] {
+        if let Some(part) = object.get_mut(part).and_then(Value::as_object_mut) {
+            let init = part.remove(init_list).unwrap_or_default();
+            part.insert(list.to_owned(), init);
+        }
+    }
+}
+
+/// Of each container. A container is parked under every restart policy, so none of them is an obstacle.
+fn facts(spec: &Value) -> Vec<ContainerFacts> {
+    let Ok(spec) = Lenient::<Object<PodSpecWire<ContainerSpecWire>>>::deserialize(spec) else { return Vec::new() };
+    let mut spec = spec.value.0;
+    let containers = std::mem::take(&mut spec.containers.value);
+    let around = spec.read();
+    let pod = PodSpec { restart_policy: None, ..around.pod.clone() };
+    let facts =
+        |wire| ContainerFacts::of(&pod, &ContainerSpec { restart_policy: None, restart_rules: Vec::new(), ..around.container(wire) });
+    containers.into_iter().map(facts).collect()
 }
 
 impl Resource for RestartPodWire {
@@ -168,17 +228,33 @@ impl RestartPodWire {
     #[must_use]
     pub fn read(self) -> Option<RestartPod> {
         let pod = self.pod.read()?;
+        let natives = self.natives.read()?;
+        let metadata = self.more.metadata.value.0;
         let spec = self.more.spec.value.0;
         let status = self.more.status.value.0;
         let readiness = spec.has_gate().then(|| readiness(&status.conditions));
-        let statuses: Vec<_> = status.container_statuses.value.into_iter().map(|status| status.value.0).collect();
+        let statuses = read_all(status.container_statuses);
+        let facts = self.facts.into_iter().map(|facts| Some(Box::new(facts))).chain(std::iter::repeat(None));
+        let details = read_all(spec.containers).into_iter().zip(facts);
+        let init_statuses = read_all(status.init_container_statuses);
+        let init_details = read_all(spec.init_containers).into_iter().map(|container| container.read_native(&init_statuses));
+        let (mut native_sidecars, mut init_containers) = (Vec::new(), Vec::new());
+        for (index, (container, details)) in natives.containers.into_iter().zip(init_details).enumerate() {
+            match container.restart_policy {
+                Some(RestartPolicy::Always) => native_sidecars.push(NativeSidecar { index, container, details }),
+                _ => init_containers.push(container.name),
+            }
+        }
+        let annotation = metadata.annotations.value.0.parked.value;
         Some(RestartPod {
-            pod,
-            generation: self.more.metadata.value.0.generation.value,
+            parked: annotation.and_then(|value| Parked::read(&value, &pod.uid)),
+            generation: metadata.generation.value,
             observed_generation: status.observed_generation.value,
-            details: spec.containers.value.into_iter().map(|container| container.value.0.read(&statuses)).collect(),
-            init_containers: spec.init_containers.value.into_iter().filter_map(|container| container.value.0.name.value).collect(),
             readiness,
+            details: details.map(|(container, facts)| Details { facts, ..container.read(&statuses) }).collect(),
+            native_sidecars,
+            init_containers,
+            pod,
         })
     }
 }
@@ -197,6 +273,10 @@ fn readiness(conditions: &Objects<ConditionWire>) -> PodReadiness {
     PodReadiness { gate, is_ready: find("Ready").is_some_and(is_true) }
 }
 
+fn read_all<T>(list: Objects<T>) -> Vec<T> {
+    list.value.into_iter().map(|item| item.value.0).collect()
+}
+
 impl ContainerWire {
     fn read(self, statuses: &[ContainerStatusWire]) -> Details {
         let status = statuses.iter().find(|status| status.name.value == self.name.value);
@@ -209,7 +289,13 @@ impl ContainerWire {
             has_startup_probe: self.startup_probe.value.0,
             image_id: status.and_then(|status| status.image_id.value.clone()).unwrap_or_default(),
             ready: status.is_some_and(|status| status.ready.value == Some(true)),
+            is_native_sidecar: false,
+            facts: None,
         }
+    }
+
+    fn read_native(self, statuses: &[ContainerStatusWire]) -> Details {
+        Details { is_native_sidecar: true, ..self.read(statuses) }
     }
 }
 
@@ -223,6 +309,7 @@ fn pre_stop(lifecycle: &Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::parked::PARKED;
     use serde_json::json;
 
     fn read(pod: Value) -> Option<RestartPod> {
@@ -246,6 +333,7 @@ mod tests {
         let (index, container, details) = pod.find("log").unwrap();
         assert_eq!((index, &*container.image, details.ready, &*details.image_id), (1, "log:1", true, "r.example/log@sha256:1"));
         assert!(pod.details[0].pulls_always && pod.details[0].has_startup_probe && !pod.details[1].pulls_always);
+        assert!(pod.details.iter().all(|details| details.facts.is_some()));
         assert_eq!(pod.find("setup"), None);
     }
 
@@ -278,6 +366,33 @@ mod tests {
         assert_eq!(pod(&gates, &conditions), Some(PodReadiness { gate, is_ready: true }));
         assert_eq!(pod(&gates, &json!([1, {"type": 2}])), Some(PodReadiness::default()));
         assert_eq!(pod(&json!([{"conditionType": "other"}, 3]), &conditions), None);
+    }
+
+    #[test]
+    fn a_native_sidecar_is_read_with_its_own_status() {
+        let pod = read(json!({
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+            "spec": {"containers": [{"name": "app", "image": "app:1"}],
+                "initContainers": [{"name": "setup", "image": "setup:1"}, {"name": "mesh", "image": "mesh:1", "restartPolicy": "Always"}]},
+            "status": {"containerStatuses": [{"name": "app", "restartCount": 1}], "initContainerStatuses": [
+                {"name": "setup", "restartCount": 2}, {"name": "mesh", "restartCount": 3, "ready": true, "imageID": "mesh@sha256:1"}]},
+        }))
+        .unwrap();
+        let (index, container, details) = pod.find("mesh").unwrap();
+        assert_eq!((index, &*container.image, container.status.as_ref().unwrap().restart_count), (1, "mesh:1", 3));
+        assert!(details.is_native_sidecar && details.ready && &*details.image_id == "mesh@sha256:1");
+        assert_eq!((pod.init_containers, pod.pod.containers.len()), (vec!["setup".into()], 1));
+        assert_eq!(pod.pod.containers[0].status.as_ref().unwrap().restart_count, 1);
+    }
+
+    #[test]
+    fn what_is_parked_is_read_where_it_was_written_for_this_pod() {
+        let pod = |uid: &str| {
+            let parked = Parked { pod: "u".into(), park: "park:1".into(), ..Parked::default() };
+            read(json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid, "annotations": {PARKED: parked.as_text(), "other": 1}}}))
+        };
+        assert_eq!(pod("u").unwrap().parked.map(|parked| parked.park), Some("park:1".into()));
+        assert_eq!(pod("another").unwrap().parked, None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod journal;
 mod new;
 mod wire;
 
-pub use journal::{Intent, JOURNAL, Journal, Mark};
+pub use journal::{Intent, JOURNAL, Journal, Mark, Parking};
 pub use new::{RequestedPod, new_request, request_name};
 pub use wire::RestartRequestWire;
 

@@ -1,6 +1,7 @@
 //! Restarts of single containers.
 
 mod outcomes;
+mod parking;
 mod readiness;
 mod refusals;
 mod strategy;

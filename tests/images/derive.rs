@@ -2,6 +2,7 @@
 
 use swaplet::controller::derive::{Push, Pushed};
 use swaplet::image::ImageReference;
+use swaplet::image::Kind;
 use swaplet::image::build::build_derived;
 use swaplet::image::docker_config::Credentials;
 use swaplet::image::registry::RegistryOptions;
@@ -22,7 +23,7 @@ async fn derive(repository: &str) -> Pushed {
 async fn an_image_is_there_by_its_digest_after_the_push() {
     let Some(registry) = RealRegistry::start() else { return };
     let repository = registry.reference("swaplet/derived");
-    let image = build_derived([OWN]).unwrap();
+    let image = build_derived(Kind::Exit, [OWN]).unwrap();
     let expected = format!("{repository}@{}", image.digest());
     for _ in 0..2 {
         assert_eq!(*derive(&repository).await.unwrap(), expected);
@@ -36,14 +37,14 @@ async fn an_image_that_an_administrator_has_pushed_is_found() {
     let Some(registry) = RealRegistry::start() else { return };
     let repository = registry.reference("swaplet/derived");
     push("exit-image", &format!("{repository}:mine"), &["--path", OWN]).must_succeed();
-    let digest = build_derived([OWN]).unwrap().digest().to_owned();
+    let digest = build_derived(Kind::Exit, [OWN]).unwrap().digest().to_owned();
     assert_eq!(*derive(&repository).await.unwrap(), format!("{repository}@{digest}"));
     assert!(manifest(&client(), &format!("{repository}:{}", &digest["sha256:".len()..][..16])).await.is_none(), "nothing was pushed");
 }
 
 #[tokio::test]
 async fn what_is_there_is_not_written_again() {
-    let digest = build_derived([OWN]).unwrap().digest().to_owned();
+    let digest = build_derived(Kind::Exit, [OWN]).unwrap().digest().to_owned();
     let registry = FakeRegistry::start(move |_, _| Answer::status(200).header("docker-content-digest", digest.clone()));
     derive(&format!("{}/derived", registry.host)).await.unwrap();
     let asked: Vec<_> = registry.seen().into_iter().map(|request| request.method).collect();

@@ -24,6 +24,8 @@ use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
+use swaplet::decide::restart::ParkImage;
+use swaplet::image::build::derived_paths;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
 use tokio::sync::mpsc;
@@ -31,7 +33,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::line::Line;
-use super::objects::{DERIVED, EXIT, pod};
+use super::objects::{DERIVED, EXIT, PARK, pod};
 
 /// How many writes of pods the controllers of the tests make at once.
 pub const CONCURRENCY: usize = 4;
@@ -145,7 +147,8 @@ impl World {
     pub fn start_restarting_controller(&self) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
-            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None });
+            settings.restart =
+                Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None, park: Some(park_image()) });
         })
     }
 
@@ -154,7 +157,7 @@ impl World {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
-            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: Some(on_config) });
+            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: Some(on_config), park: None });
         })
     }
 
@@ -346,6 +349,10 @@ impl World {
         assert!(since.is_empty(), "not quiet: {since:#?}");
         requests.iter().for_each(may_be_sent);
     }
+}
+
+fn park_image() -> ParkImage {
+    ParkImage::new(PARK.parse().unwrap(), derived_paths([""; 0]).unwrap())
 }
 
 /// What a controller is told that is to swap, all by itself.

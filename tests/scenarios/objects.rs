@@ -5,6 +5,8 @@ use swaplet::objects::env::WHEN_JOB_EXIT;
 
 /// The exit image of the tests.
 pub const EXIT: &str = "registry.example/swaplet/exit:v1";
+/// The park image of controllers that restart containers.
+pub const PARK: &str = "registry.example/swaplet/park:v1";
 
 /// Where exit images are derived.
 pub const DERIVED: &str = "registry.example/swaplet/derived";

@@ -5,6 +5,7 @@ mod config_lives;
 mod crowds;
 mod lives;
 mod nodes;
+mod parking;
 mod readiness;
 mod world;
 

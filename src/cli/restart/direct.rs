@@ -165,9 +165,9 @@ impl Direct {
         }
         let sight = pod.map_or(Sight::Absent, Sight::There);
         let answer = |restarts| room.answer(sight, restarts);
-        // No installation, so no exit images of it.
+        // No installation, so no exit images of it. And no park image: if this process were killed, nobody would put the image back.
         let exit_images = ExitImages::new(None, Vec::new());
-        let around = Around { exit_images: &exit_images, node, room: &answer, is_first: true, now, today: time_of_day() };
+        let around = Around { exit_images: &exit_images, park: None, node, room: &answer, is_first: true, now, today: time_of_day() };
         Ok(decide(&restart.request, sight, &restart.memory, &around).action)
     }
 
@@ -192,7 +192,7 @@ impl Direct {
 
     async fn swap(&self, restart: &mut UnderWay, pod: &RestartPod, action: Action) -> anyhow::Result<Option<String>> {
         let (request, today) = (restart.request.clone(), time_of_day());
-        let write = RestartWrite { request, pod: Some(Target::of(&pod.pod)), action, done: Vec::new(), today };
+        let write = RestartWrite { request, pod: Some(Target::of(&pod.pod)), action, done: Vec::new(), today, is_for_orphan: false };
         let outcome = self.writer.restart(&write).await;
         let made = made(&outcome);
         restart.memory.settle(&write.request, &write.action, made);
@@ -209,8 +209,8 @@ impl Direct {
 
 impl UnderWay {
     fn note_changes(&mut self, action: &Action) {
-        let Action::Swap(swaps, _) = action else { return };
-        for swap in swaps {
+        let Action::Swap(change) = action else { return };
+        for swap in &change.swaps {
             self.changed.push((swap.container.to_string(), swap.from.to_string(), swap.to.to_string()));
         }
     }

@@ -8,7 +8,7 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Key, Now, Restarts, observe};
+use super::{Key, Now, Restarts, observe, observe_parked};
 use crate::controller::index::{Effect, Index, Notice};
 use crate::controller::metrics::Metrics;
 use crate::controller::named_watches::NamedWatches;
@@ -17,6 +17,7 @@ use crate::controller::run::{Settings, TaskDied};
 use crate::controller::watch::Event;
 use crate::controller::writer::{Outcome, Writer};
 use crate::controller::writer_restart::{RestartWrite, Stored};
+use crate::decide::restart::ParkImage;
 use crate::objects::restart_pod::RestartPodWire;
 use crate::objects::restart_request::RestartRequestWire;
 
@@ -26,6 +27,7 @@ type Written = (RestartWrite, Result<Stored, Outcome>);
 pub struct Driver {
     restarts: Restarts,
     requests: mpsc::Receiver<Event<RestartRequestWire>>,
+    parked: mpsc::Receiver<Event<RestartPodWire>>,
     watches: NamedWatches<Key, RestartPodWire>,
     writes: JoinSet<Written>,
     started_at: jiff::Timestamp,
@@ -38,6 +40,8 @@ pub enum Happened {
     Request(Event<RestartRequestWire>),
     /// To a pod.
     Pod(Key, Event<RestartPodWire>),
+    /// To a pod in which containers are parked.
+    Parked(Event<RestartPodWire>),
     /// A write has come back.
     Written(Box<Written>),
 }
@@ -49,6 +53,8 @@ pub struct RestartSettings {
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     /// Whether containers are restarted when objects change that their pods name.
     pub on_config: Option<RestartOnSettings>,
+    /// The image in which containers are parked whose image has no alias.
+    pub park: Option<ParkImage>,
 }
 
 impl fmt::Debug for RestartSettings {
@@ -61,13 +67,15 @@ impl Driver {
     /// Looks for requests, or does nothing ever, as the settings say.
     #[must_use]
     pub fn start(client: &Client, settings: &Settings) -> Self {
-        let requests = match settings.restart {
-            Some(_) => observe(client.clone(), settings.namespaces.clone()),
-            None => nothing(),
+        // Also where nothing is parked any more: an earlier life may have left a container parked.
+        let (requests, parked) = match settings.restart {
+            Some(_) => (observe(client.clone(), settings.namespaces.clone()), observe_parked(client, &settings.namespaces)),
+            None => (nothing(), nothing()),
         };
         Self {
-            restarts: Restarts::default(),
+            restarts: Restarts::new(settings.restart.as_ref().and_then(|restart| restart.park.clone())),
             requests,
+            parked,
             watches: watches_of_pods(client.clone()),
             writes: JoinSet::new(),
             started_at: settings.restart.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |restart| (restart.time_of_day)()),
@@ -82,6 +90,7 @@ impl Driver {
     pub async fn next(&mut self) -> Result<Happened, TaskDied> {
         tokio::select! {
             event = self.requests.recv() => event.map(Happened::Request).ok_or_else(|| TaskDied("the watch of requests".to_owned())),
+            event = self.parked.recv() => event.map(Happened::Parked).ok_or_else(|| TaskDied("the watch of parked pods".to_owned())),
             Some((pod, event)) = self.watches.next() => Ok(Happened::Pod(pod, event)),
             Some(done) = self.writes.join_next() => written(done),
         }
@@ -98,6 +107,11 @@ impl Driver {
             Happened::Pod(pod, event) => {
                 note_trouble(&event, metrics);
                 self.restarts.see(&pod, event);
+                Vec::new()
+            }
+            Happened::Parked(event) => {
+                note_trouble(&event, metrics);
+                self.restarts.see_parked(event, now);
                 Vec::new()
             }
             Happened::Written(written) => {

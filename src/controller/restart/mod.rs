@@ -3,14 +3,19 @@
 
 mod driver;
 mod observe;
+mod orphans;
 mod pods;
+mod retry;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub use driver::{Driver, Happened, RestartSettings};
 pub(super) use observe::observe;
+use observe::observe_parked;
+use orphans::Orphans;
 use pods::Pods;
+use retry::Retry;
 
 use super::index::{Effect, Index, Notice};
 use super::watch::Event;
@@ -20,18 +25,12 @@ use crate::decide::decision::Report;
 use crate::decide::headroom::Headroom;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::reason::Reason;
-use crate::decide::restart::{Action, Around, Decision, Made, Memory, Sight, decide, is_first, needs_pod};
+use crate::decide::restart::{Action, Around, Decision, Made, Memory, ParkImage, Sight, decide, is_first, needs_pod};
 use crate::objects::pod::PROVIDER_FAILED;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
 use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
 
-/// The wait after the first failed write; it doubles with each further one.
-const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after failed writes.
-const LAST_RETRY: Duration = Duration::from_secs(60);
-/// The wait after a denial: an administrator has to change something.
-const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// How often is asked for a node that has not been seen.
 const NODE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -57,13 +56,16 @@ pub struct Restarts {
     /// What was learned of nodes and is not passed on yet.
     learned: Vec<Effect>,
     list: u64,
+    /// Whether all requests are known.
+    listed: bool,
+    park: Option<ParkImage>,
+    orphans: Orphans,
 }
 
 struct Entry {
     request: RestartRequest,
     memory: Memory,
-    failures: u32,
-    denied: bool,
+    retry: Retry,
     due: Option<Duration>,
     /// Whether somebody else carries it out.
     left: bool,
@@ -85,6 +87,12 @@ enum Seen {
 }
 
 impl Restarts {
+    /// No request is known yet.
+    #[must_use]
+    pub fn new(park: Option<ParkImage>) -> Self {
+        Self { park, ..Self::default() }
+    }
+
     /// How many requests are not completed.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -105,7 +113,10 @@ impl Restarts {
     /// What the watch of requests tells.
     pub fn hear(&mut self, event: Event<RestartRequestWire>, now: Duration) {
         match event {
-            Event::ListStart => self.list += 1,
+            Event::ListStart => {
+                self.list += 1;
+                self.listed = false;
+            }
             Event::Listed(request) | Event::Applied(request) => match request.read() {
                 Some(request) => self.apply(request, now),
                 None => tracing::warn!("a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"),
@@ -113,6 +124,7 @@ impl Restarts {
             Event::ListEnd => {
                 let gone: Vec<_> = self.requests.iter().filter(|(_, entry)| entry.list != self.list).map(|(key, _)| key.clone()).collect();
                 gone.iter().for_each(|key| self.forget(key, now));
+                self.listed = true;
             }
             Event::Deleted(request) => {
                 if let Some(request) = request.read() {
@@ -135,7 +147,7 @@ impl Restarts {
                 entry.list = list;
             }
             None => {
-                let entry = Entry { request, memory: Memory::default(), failures: 0, denied: false, due: None, left: false, list };
+                let entry = Entry { request, memory: Memory::default(), retry: Retry::default(), due: None, left: false, list };
                 self.requests.insert(key, entry);
             }
         }
@@ -147,6 +159,11 @@ impl Restarts {
     fn follow(&mut self, pod: &Key, now: Duration) {
         let mut requests = self.requests.values().map(|entry| &entry.request).filter(|request| pod_key(request) == *pod);
         if requests.any(needs_pod) { self.pods.want(pod, now) } else { self.pods.release(pod, now) }
+    }
+
+    /// What the watch of parked pods tells.
+    pub fn see_parked(&mut self, event: Event<RestartPodWire>, now: Duration) {
+        self.orphans.see(event, now);
     }
 
     /// What the watch of one pod tells.
@@ -194,7 +211,7 @@ impl Restarts {
     /// The next time at which a request is to be looked at although nothing happened.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
-        self.requests.values().filter_map(|entry| entry.due).min()
+        self.requests.values().filter_map(|entry| entry.due).chain(self.orphans.next_due()).min()
     }
 
     /// What was learned of nodes since it was asked last.
@@ -212,7 +229,11 @@ impl Restarts {
                 return Some(write);
             }
         }
-        None
+        if !self.listed {
+            return None;
+        }
+        let requests = self.requests.values().map(|entry| &entry.request);
+        self.orphans.next_write(requests, now)
     }
 
     fn decide(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
@@ -237,7 +258,8 @@ impl Restarts {
         if let Sight::There(pod) = sight {
             entry.memory.observe(&entry.request, pod, since_start);
         }
-        let around = Around { exit_images: index.exit_images(), node, room: &room, is_first, now: since_start, today };
+        let park = self.park.as_ref();
+        let around = Around { exit_images: index.exit_images(), park, node, room: &room, is_first, now: since_start, today };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
         let unseen = matches!(sight, Sight::There(_)) && node.is_none() && decision.reason == Reason::RequestWaits;
         entry.due = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();
@@ -263,28 +285,35 @@ impl Restarts {
             Seen::NotYet | Seen::Absent => None,
         });
         match (&action, pod) {
-            (Action::Swap(swaps, _), Some(pod)) => index.restarts_begin(pod, u32::try_from(swaps.len()).unwrap_or(u32::MAX)),
+            (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
             (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => index.restarts_end(pod),
             _ => {}
         }
         let pod = pod.map(Target::of);
-        Some(RestartWrite { request, pod, action, done: decision.done, today: now.today })
+        Some(RestartWrite { request, pod, action, done: decision.done, today: now.today, is_for_orphan: false })
     }
 
     /// A write has come back; what is to be told.
     pub fn written(&mut self, write: RestartWrite, outcome: Result<Stored, Outcome>, now: Duration) -> Vec<Notice> {
+        if write.is_for_orphan {
+            return self.orphans.written(write, outcome, now);
+        }
         let key = (write.request.namespace.clone(), write.request.name.clone());
         let Some(entry) = self.requests.get_mut(&key) else { return write.notices() };
         entry.memory.settle(&write.request, &write.action, made(&outcome));
         self.fresh.insert(key.clone());
         match outcome {
             Ok(stored) => {
-                entry.failures = 0;
+                entry.retry = Retry::default();
                 entry.memory.not_before = None;
                 self.store(&key, stored, now);
                 write.notices()
             }
-            Err(outcome) => entry.back_off(&write, &outcome, now),
+            Err(outcome) => {
+                let (not_before, news) = entry.retry.after(&write, &outcome, now);
+                entry.memory.not_before = Some(not_before);
+                news
+            }
         }
     }
 
@@ -306,23 +335,6 @@ impl Restarts {
             }
             Stored::Nothing => {}
         }
-    }
-}
-
-impl Entry {
-    fn back_off(&mut self, write: &RestartWrite, outcome: &Outcome, now: Duration) -> Vec<Notice> {
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
-        self.failures += 1;
-        let (wait, denial) = match outcome {
-            Outcome::Denied(words) => (DENIED_RETRY, Some(words)),
-            Outcome::Failed { retry_after, .. } => (wait.max(retry_after.unwrap_or_default()), None),
-            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => (wait, None),
-        };
-        self.memory.not_before = Some(now + wait);
-        let news = denial.filter(|_| !std::mem::replace(&mut self.denied, true));
-        let note =
-            |words: &String| format!("the API server forbids a write to the {} of {}: {words}", write.resource(), write.request.name);
-        news.and_then(|words| write.notice(Report { reason: Reason::WriteDenied, note: note(words) })).into_iter().collect()
     }
 }
 

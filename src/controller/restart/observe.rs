@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use kube::Client;
+use kube::api::ListParams;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::controller::namespaces::Namespaces;
 use crate::controller::openkruise::observe::serves_requests;
 use crate::controller::watch::Event;
-use crate::controller::watch_many::watch_all;
+use crate::controller::watch_many::{watch_all, watch_all_selected};
+use crate::objects::parked::PARKED;
+use crate::objects::restart_pod::RestartPodWire;
 use crate::objects::restart_request::RestartRequestWire;
 
 /// How often is asked where the CRD is not installed: whoever has just installed it does not want to wait for long.
@@ -33,6 +36,12 @@ pub fn observe(client: Client, namespaces: Namespaces) -> mpsc::Receiver<Event<R
         }
     });
     receiver
+}
+
+/// Looks for pods in which containers are parked.
+#[must_use]
+pub fn observe_parked(client: &Client, namespaces: &Namespaces) -> mpsc::Receiver<Event<RestartPodWire>> {
+    watch_all_selected(namespaces.apis(client), &ListParams::default().labels(PARKED))
 }
 
 /// Comes back when the API server knows requests.

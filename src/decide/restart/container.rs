@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::refusal::{self, Answer, runs_again};
+use super::refusal::{self, Answer, Way, runs_again};
 use super::{Around, Memory};
 use crate::decide::decision::Swap;
 use crate::decide::evidence::is_pull_error;
 use crate::image::reference::ImageReference;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy};
 use crate::objects::restart_pod::{Details, RestartPod};
-use crate::objects::restart_request::{Intent, Mark, RestartRequest, StatePhase};
+use crate::objects::restart_request::{Intent, Mark, Parking, RestartRequest, StatePhase};
 
 /// How long a kubelet may take beyond the grace period to show another container: seconds, and minutes under load.
 const KUBELET_SHOWS: Duration = Duration::from_secs(300);
@@ -64,34 +64,39 @@ impl Target<'_> {
     }
 
     /// Whether another container is there than when it was written down, and the node has seen the spec as it is.
-    fn is_restarted(&self) -> bool {
+    pub(super) fn is_restarted(&self) -> bool {
         self.mark.shows_another(self.status)
     }
 
-    fn begin(&self, restarts: u32) -> Step {
+    pub(super) fn begin(&self, restarts: u32) -> Step {
         let force = self.request.strategy.force;
         match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
-            Answer::Yes(to) => Step::Begin(self.mark_now(&to)),
+            Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
             Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
         }
     }
 
-    fn mark_now(&self, to: &str) -> Mark {
-        let intent = Intent { from: self.container.image.clone(), to: to.into(), generation: self.pod.generation, back: None };
+    fn mark_now(&self, way: &Way) -> Mark {
+        let parking = matches!(way, Way::Park(_)).then_some(Parking::Out);
+        let (from, to) = (self.container.image.clone(), way.image().into());
+        let intent = Intent { from, to, generation: self.pod.generation, back: None, parking };
         Mark { intent: Some(intent), ..Mark::of(self.status) }
     }
 
     fn carried_out(&self, intent: &Intent, restarts: u32) -> Step {
-        let image = &self.container.image;
-        if let Some(why) = &intent.back {
-            return self.put_back(intent, why);
+        match (intent.parking, &intent.back) {
+            (Some(Parking::Out), _) => return self.goes_out(intent, restarts),
+            (Some(Parking::Back), _) => return self.comes_back(intent),
+            (None, Some(why)) => return self.put_back(intent, why),
+            (None, None) => {}
         }
+        let image = &self.container.image;
         if *image == intent.from {
             return self.not_changed(intent, restarts);
         }
         if !is_same_image(image, &intent.to) {
-            return Step::Final(StatePhase::Failed, format!("somebody else has given it the image {image} meanwhile"));
+            return self.changed_by_others();
         }
         if *self.pod.pod.reason == *PROVIDER_FAILED {
             return Step::Final(
@@ -103,13 +108,22 @@ impl Target<'_> {
             let back = Intent { back: Some(trouble), ..intent.clone() };
             return Step::Begin(Mark { intent: Some(back), ..self.mark.clone() });
         }
-        let seen_by_node = self.pod.observed_generation.is_none_or(|seen| self.pod.generation.is_none_or(|spec| seen >= spec));
-        if self.is_restarted() && seen_by_node { self.becomes_ready() } else { self.not_restarted() }
+        if self.is_restarted() && self.is_seen_by_node() { self.becomes_ready() } else { self.not_restarted() }
+    }
+
+    /// A user's edit outranks a restart.
+    pub(super) fn changed_by_others(&self) -> Step {
+        Step::Final(StatePhase::Failed, format!("somebody else has given it the image {} meanwhile", self.container.image))
+    }
+
+    /// Whether the status is about the spec as it is; taken for granted of nodes that do not tell.
+    pub(super) fn is_seen_by_node(&self) -> bool {
+        self.pod.observed_generation.is_none_or(|seen| self.pod.generation.is_none_or(|spec| seen >= spec))
     }
 
     /// The image is as before: the change has not been made, or somebody has undone it.
     fn not_changed(&self, intent: &Intent, restarts: u32) -> Step {
-        let moved = intent.generation.is_some() && intent.generation != self.pod.generation;
+        let moved = self.has_moved(intent);
         let untouched = !moved || self.memory.is_untouched(&self.container.name, intent);
         match (untouched, self.is_restarted()) {
             (false, false) => self.not_restarted(),
@@ -126,12 +140,19 @@ impl Target<'_> {
         }
     }
 
-    fn swap(&self, intent: &Intent, restarts: u32) -> Step {
+    /// Whether the spec has changed since the intent was written down, by it or by others.
+    pub(super) fn has_moved(&self, intent: &Intent) -> bool {
+        intent.generation.is_some() && intent.generation != self.pod.generation
+    }
+
+    pub(super) fn swap(&self, intent: &Intent, restarts: u32) -> Step {
         let force = self.request.strategy.force;
         match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
-            Answer::Yes(to) if *to == *intent.to => Step::Swap(self.change(&intent.from, &intent.to)),
-            // The node reports another digest than before, or somebody has written another intent.
-            Answer::Yes(to) => Step::Begin(self.mark_now(&to)),
+            Answer::Yes(way) => match self.mark_now(&way).intent {
+                Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => Step::Swap(self.change(&intent.from, &intent.to)),
+                // The node reports another digest than before, or somebody has written another intent.
+                _ => Step::Begin(self.mark_now(&way)),
+            },
             Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
         }
@@ -139,40 +160,59 @@ impl Target<'_> {
 
     fn put_back(&self, intent: &Intent, why: &str) -> Step {
         if self.container.image == intent.to {
+            // Whoever may write requests may not choose images by that.
+            if !is_same_image(&intent.to, &intent.from) {
+                let why = format!("{why}; its image {} is not another spelling of {}, so it is not put back", intent.from, intent.to);
+                return Step::Final(StatePhase::Failed, why);
+            }
             return Step::Swap(self.change(&intent.to, &intent.from));
         }
         Step::Final(StatePhase::Failed, format!("its image could not be started under its other name, which was taken back: {why}"))
     }
 
-    fn change(&self, from: &str, to: &str) -> Swap {
-        Swap { index: self.index, container: self.container.name.clone(), from: from.into(), to: to.into() }
+    pub(super) fn change(&self, from: &str, to: &str) -> Swap {
+        let is_native_sidecar = self.details.is_native_sidecar;
+        Swap { index: self.index, is_native_sidecar, container: self.container.name.clone(), from: from.into(), to: to.into() }
     }
 
     /// The node's words for an alias that it cannot pull.
-    fn pull_trouble(&self) -> Option<Box<str>> {
+    pub(super) fn pull_trouble(&self) -> Option<Box<str>> {
         match &self.status.state {
             ContainerState::Waiting { reason, message } if is_pull_error(reason) => Some(format!("{reason}: {message}").into()),
             _ => None,
         }
     }
 
-    fn not_restarted(&self) -> Step {
-        let grace = Duration::from_secs(self.pod.pod.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
-        let shows = if self.around.node.is_some_and(|node| node.is_kubelet()) { KUBELET_SHOWS } else { VIRTUAL_SHOWS };
-        let until = self.memory.changed_at(&self.container.name).unwrap_or(self.around.now) + grace + shows;
+    pub(super) fn not_restarted(&self) -> Step {
+        let until = self.shows_until();
         if self.around.now < until {
             return Step::Works(Some(until));
         }
-        let seconds = (grace + shows).as_secs();
-        let why = match self.container.end() {
-            Some(end) => format!("it was stopped (exit code {}) and has not come back", code(end.exit_code)),
-            None => format!("the node has not restarted it in {seconds} s"),
-        };
-        Step::Final(StatePhase::Failed, why)
+        Step::Final(StatePhase::Failed, self.nothing_shown())
+    }
+
+    /// Until when the node is waited for.
+    pub(super) fn shows_until(&self) -> Duration {
+        self.memory.changed_at(&self.container.name).unwrap_or(self.around.now) + self.shows_within()
+    }
+
+    fn shows_within(&self) -> Duration {
+        let grace = Duration::from_secs(self.pod.pod.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
+        let shows = if self.around.node.is_some_and(|node| node.is_kubelet()) { KUBELET_SHOWS } else { VIRTUAL_SHOWS };
+        grace + shows
+    }
+
+    /// What is to be said of a node that was waited for in vain.
+    pub(super) fn nothing_shown(&self) -> String {
+        match (self.container.end(), self.pull_trouble()) {
+            (Some(end), _) => format!("it was stopped (exit code {}) and has not come back", code(end.exit_code)),
+            (None, Some(trouble)) => format!("it cannot be started ({trouble})"),
+            (None, None) => format!("the node has not restarted it in {} s", self.shows_within().as_secs()),
+        }
     }
 
     /// Another container is there: whether it is ready for long enough.
-    fn becomes_ready(&self) -> Step {
+    pub(super) fn becomes_ready(&self) -> Step {
         let now = self.around.now;
         let name = &self.container.name;
         if let ContainerState::Terminated(end) = &self.status.state
@@ -215,7 +255,7 @@ fn code(exit_code: Option<i64>) -> String {
 }
 
 /// A webhook may have changed the spelling of what was written.
-fn is_same_image(image: &str, written: &str) -> bool {
+pub(super) fn is_same_image(image: &str, written: &str) -> bool {
     if image == written {
         return true;
     }

@@ -37,8 +37,8 @@ struct Watched {
     own: Option<Intent>,
     /// Whether a change by it was, or may have been, made.
     sent: bool,
-    /// Since when the node is to show another container in place of this one.
-    changed: Option<(Mark, Duration)>,
+    /// Since when the node is to show another container in place of this one, as the spec has this image.
+    changed: Option<((Mark, Box<str>), Duration)>,
     /// Since when another container than this one is seen.
     restarted: Option<(Mark, Duration)>,
     /// Since when this container is seen running and ready.
@@ -58,8 +58,8 @@ impl Memory {
         self.in_flight = false;
         match action {
             Action::WriteDown(journal) if made == Made::Yes => self.written_down(before, journal),
-            Action::Swap(swaps, _) if made != Made::No => {
-                let names: Vec<_> = swaps.iter().map(|swap| &swap.container).collect();
+            Action::Swap(change) if made != Made::No => {
+                let names: Vec<_> = change.swaps.iter().map(|swap| &swap.container).collect();
                 self.containers.iter_mut().filter(|(name, _)| names.contains(name)).for_each(|(_, watched)| watched.sent = true);
             }
             _ => {}
@@ -105,14 +105,14 @@ impl Watched {
         let changed = mark.intent.is_some();
         let restarted = mark.shows_another(status);
         let ready = details.ready && matches!(status.state, ContainerState::Running { .. });
-        keep(&mut self.changed, changed.then(|| mark.clone()), now);
+        keep(&mut self.changed, changed.then(|| (mark.clone(), container.image.clone())), now);
         keep(&mut self.restarted, restarted.then(|| mark.clone()), now);
         keep(&mut self.ready, ready.then(|| Mark::of(status)), now);
     }
 }
 
 /// The time stays as long as what it is about stays.
-fn keep(since: &mut Option<(Mark, Duration)>, what: Option<Mark>, now: Duration) {
+fn keep<T: PartialEq>(since: &mut Option<(T, Duration)>, what: Option<T>, now: Duration) {
     *since = match (since.take(), what) {
         (Some((before, at)), Some(what)) if before == what => Some((before, at)),
         (_, Some(what)) => Some((what, now)),

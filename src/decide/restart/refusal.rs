@@ -1,6 +1,7 @@
 //! Whether a container may be restarted: what cannot work, or could lose it, is refused with the reason before anything is written.
 
 use super::Around;
+use super::park::{self, ParkImage};
 use crate::decide::evidence::is_pull_error;
 use crate::decide::headroom::Headroom;
 use crate::decide::node_class::NodeClass;
@@ -12,12 +13,39 @@ use crate::objects::restart_pod::{Details, RestartPod};
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// With this alias.
-    Yes(String),
+    /// In this way.
+    Yes(Way),
     /// Not now.
     Wait,
     /// Never, for this reason.
     No(String),
+}
+
+/// How a container is restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By this other spelling of its image.
+    Alias(Alias),
+    /// By the park image, with this reference, and back.
+    Park(String),
+}
+
+impl Way {
+    /// The image that it gets.
+    pub fn image(&self) -> &str {
+        match self {
+            Self::Alias(alias) => &alias.image,
+            Self::Park(image) => image,
+        }
+    }
+
+    /// How many more restarts than one it takes.
+    const fn more_restarts(&self) -> u32 {
+        match self {
+            Self::Alias(_) => 0,
+            Self::Park(_) => 1,
+        }
+    }
 }
 
 /// What `forceRecreate` overrules.
@@ -28,16 +56,23 @@ pub(super) fn ask(pod: &RestartPod, container: &Container, details: &Details, fo
     if let Some(no) = ended(pod, container, around).or_else(|| by_node(around)) {
         return Answer::No(no);
     }
+    if let Some(park) = around.park.filter(|park| park.is(&container.image)) {
+        return is_parked_already(pod, &container.name, park);
+    }
     let reported = Reported { image: container.status.as_ref().map_or("", |status| &status.image), image_id: &details.image_id };
-    let Some(alias) = Alias::of(&container.image, reported) else {
-        let image = &container.image;
-        return Answer::No(format!("the node reports no digest of its image, and {image} has no other spelling; nothing was changed"));
+    let way = match Alias::of(&container.image, reported) {
+        Some(alias) => Ok(Way::Alias(alias)),
+        None => park::way(container, details, around.park),
     };
-    if !force && let Some(risk) = risk(pod, container, details, &alias, around) {
+    let way = match way {
+        Ok(way) => way,
+        Err(no) => return Answer::No(no),
+    };
+    if !force && let Some(risk) = risk(pod, container, details, &way, around) {
         return Answer::No(format!("{risk}; {UNLESS_FORCED}"));
     }
-    match (around.room)(restarts) {
-        Headroom::Free | Headroom::Fits => Answer::Yes(alias.image),
+    match (around.room)(restarts + way.more_restarts()) {
+        Headroom::Free | Headroom::Fits => Answer::Yes(way),
         Headroom::Wait(_) | Headroom::TooEarly => Answer::Wait,
         Headroom::NeverFits(shortage) => Answer::No(format!(
             "a restart counts against the backoffLimit {} of the pod's Job, which has {} restarts, and would fail it: raise the limit",
@@ -46,6 +81,14 @@ pub(super) fn ask(pod: &RestartPod, container: &Container, details: &Details, fo
         Headroom::JobUnknown { .. } => {
             Answer::No("the Job of the pod has not been seen, so nobody knows how many restarts it allows".to_owned())
         }
+    }
+}
+
+/// Its image before is put back by the request that has parked it, or because that is gone.
+fn is_parked_already(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
+    match &pod.parked {
+        Some(parked) if parked.images.contains_key(name) => Answer::Wait,
+        _ => Answer::No(format!("it has the park image {park}, and nothing says which image it had before")),
     }
 }
 
@@ -88,16 +131,25 @@ fn by_node(around: &Around<'_>) -> Option<String> {
 }
 
 /// Under `Never` a start that fails after the old container was stopped is final, and no later change brings the container back (truth
-/// table, 3.a and 3.b).
-fn risk(pod: &RestartPod, container: &Container, details: &Details, alias: &Alias, around: &Around<'_>) -> Option<String> {
-    let never = match container.effective_policy(&pod.pod) {
-        RestartPolicy::Always | RestartPolicy::OnFailure => return None,
-        RestartPolicy::Never => "under restartPolicy Never it would be lost for good if it did not start again",
-        RestartPolicy::Unknown(_) => return Some("its restart policy is not known".to_owned()),
+/// table, 3.a and 3.b). Under `OnFailure` it is where the container exits with 0 when it is stopped (row 13); that is accepted for its
+/// own image, and not for one that the node may have to pull for the first time.
+fn risk(pod: &RestartPod, container: &Container, details: &Details, way: &Way, around: &Around<'_>) -> Option<String> {
+    let foreign = "the node may have to pull the park image first";
+    let never = match (container.effective_policy(&pod.pod), way) {
+        (RestartPolicy::Always, _) | (RestartPolicy::OnFailure, Way::Alias(_)) => return None,
+        (RestartPolicy::OnFailure, Way::Park(_)) => {
+            return Some(format!(
+                "under restartPolicy OnFailure a container that stops with exit code 0 would be lost for good if the park image could not be started, and {foreign}"
+            ));
+        }
+        (RestartPolicy::Never, _) => "under restartPolicy Never it would be lost for good if it did not start again",
+        (RestartPolicy::Unknown(_), _) => return Some("its restart policy is not known".to_owned()),
     };
     let danger = if details.pulls_always {
         "imagePullPolicy Always asks the registry at the start"
-    } else if !alias.is_on_node {
+    } else if matches!(way, Way::Park(_)) {
+        foreign
+    } else if matches!(way, Way::Alias(alias) if !alias.is_on_node) {
         "the node does not report that it has the image under another name"
     } else if !others_run(pod, container) {
         "no other container of the pod runs meanwhile"

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::container::{Step, Target};
-use super::{Action, Around, Decision, Memory, Status, readiness};
+use super::{Action, Around, Decision, Memory, Status, parking, readiness};
 use crate::decide::decision::{Report, Swap};
 use crate::decide::reason::Reason;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::RestartPod;
-use crate::objects::restart_request::{Journal, Mark, RecreateState, RestartRequest, StatePhase};
+use crate::objects::restart_request::{Intent, Journal, Mark, Parking, RecreateState, RestartRequest, StatePhase};
 
 /// What is to be done about all containers.
 #[derive(Default)]
@@ -56,13 +56,19 @@ fn known_states(request: &RestartRequest) -> Vec<RecreateState> {
     request.containers.iter().map(|wanted| request.state(&wanted.name)).collect()
 }
 
-fn swap(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Decision {
+pub(super) fn swap(request: &RestartRequest, pod: &RestartPod, swaps: Vec<Swap>) -> Decision {
     let changes: Vec<_> = swaps.iter().map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to)).collect();
-    let is_back = |swap: &Swap| request.mark(&swap.container).and_then(|mark| mark.intent.as_ref()?.back.as_ref()).is_some();
-    let deed = if swaps.iter().all(is_back) { "putting the image before back" } else { "restarting by another spelling of the image" };
+    let intent = |swap: &Swap| request.mark(&swap.container)?.intent.as_ref();
+    let is_back = |swap: &Swap| intent(swap).is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back));
+    let is_parked = |swap: &Swap| intent(swap).is_some_and(|intent| intent.parking.is_some());
+    let deed = match (swaps.iter().all(is_back), swaps.iter().any(is_parked)) {
+        (true, _) => "putting the image before back",
+        (false, true) => "restarting by the park image",
+        (false, false) => "restarting by another spelling of the image",
+    };
     let note = format!("{deed}, for ContainerRecreateRequest {}: {}", request.name, changes.join(", "));
     let done = vec![Report { reason: Reason::ContainerRestarting, note }];
-    Decision { done, ..Decision::act(Reason::ContainerRestarting, Action::Swap(swaps, pod.generation)) }
+    Decision { done, ..Decision::act(Reason::ContainerRestarting, Action::Swap(parking::change(request, pod, swaps))) }
 }
 
 /// A status; what becomes final with it is told of the pod.
@@ -104,7 +110,8 @@ impl Plan {
     fn take(&mut self, request: &RestartRequest, pod: &RestartPod, memory: &Memory, around: &Around<'_>, name: &str) {
         let before = request.state(name);
         let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
-        let touched = intent.zip(pod.find(name)).is_some_and(|(intent, (_, container, _))| container.image != intent.from);
+        let is_touched = |intent: &Intent, image: &str| intent.parking == Some(Parking::Back) || *image != *intent.from;
+        let touched = intent.zip(pod.find(name)).is_some_and(|(intent, (_, container, _))| is_touched(intent, &container.image));
         let step = match (before.phase.is_final(), pod.find(name), request.mark(name)) {
             (true, ..) => Step::Final(before.phase, before.message.to_string()),
             (false, Some((index, container, details)), Some(mark)) if container.status.is_some() => {

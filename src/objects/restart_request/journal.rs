@@ -34,7 +34,7 @@ pub struct Mark {
 pub struct Intent {
     /// The image before.
     pub from: Box<str>,
-    /// Its alias.
+    /// Its alias, or the park image.
     pub to: Box<str>,
     /// `metadata.generation` of the pod before, where the API server counts it: it tells a change that was not made from one that
     /// was made and undone.
@@ -43,6 +43,19 @@ pub struct Intent {
     /// Why the image before is put back; `None` where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back: Option<Box<str>>,
+    /// How far it is, where `to` is the park image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parking: Option<Parking>,
+}
+
+/// The two halves of a restart by the park image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Parking {
+    /// The container is to be parked.
+    Out,
+    /// The image before is to be put back; the container of the [`Mark`] is the parked one.
+    Back,
 }
 
 impl Journal {

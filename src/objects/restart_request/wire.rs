@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_field_that_counts_is_read() {
-        let intent = Intent { from: "app:1".into(), to: "app:1@sha256:0".into(), generation: Some(3), back: None };
+        let intent = Intent { from: "app:1".into(), to: "app:1@sha256:0".into(), generation: Some(3), back: None, parking: None };
         let mark = Mark { container_id: "containerd://1".into(), restart_count: 2, started_at: None, intent: Some(intent) };
         let journal = Journal([("app".into(), mark.clone())].into());
         let request = read(json!({

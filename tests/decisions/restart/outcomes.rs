@@ -210,6 +210,17 @@ fn r7_what_somebody_else_has_written_down_is_never_written_as_an_image() {
 }
 
 #[test]
+fn r7_an_image_that_is_no_other_spelling_is_not_put_back() {
+    let mut world = changed("Always");
+    let journal = world.request.journal.as_mut().unwrap();
+    let intent = journal.0.get_mut("app").unwrap().intent.as_mut().unwrap();
+    (intent.from, intent.back) = ("evil.example/app:1".into(), Some("forged".into()));
+    let (phase, message) = world.is_over("app");
+    assert!(phase == StatePhase::Failed && message.contains("evil.example/app:1 is not another spelling"), "{message}");
+    assert_eq!((world.image("app"), world.swaps), (&*images("app").1, 1));
+}
+
+#[test]
 fn nothing_is_decided_while_a_write_is_under_way_or_before_its_time() {
     let mut world = World::new(&request(&["app"], &json!({})), &pod("Always"));
     world.memory.in_flight = true;

@@ -9,7 +9,8 @@ use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::Headroom;
 use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, Around, Decision, Made, Memory, Sight, decide};
+use swaplet::decide::restart::{Action, Around, Decision, Made, Memory, ParkImage, Sight, decide};
+use swaplet::image::build::derived_paths;
 use swaplet::objects::pod_readiness::KRUISE_POD_READY;
 use swaplet::objects::recreate_request::RequestPhase;
 use swaplet::objects::restart_pod::{RestartPod, RestartPodWire};
@@ -52,6 +53,24 @@ pub fn gated_pod(message: &str) -> Value {
     pod
 }
 
+/// The park image of these tests.
+pub const PARK: &str = "r.example/park:1";
+
+/// With the standard paths.
+pub fn park_image() -> ParkImage {
+    ParkImage::new(PARK.parse().unwrap(), derived_paths([""; 0]).unwrap())
+}
+
+/// The same pod on a node that reports no digests, so that there is no alias.
+pub fn without_digests(policy: &str) -> Value {
+    let mut pod = pod(policy);
+    pod["status"]["observedGeneration"] = json!(1);
+    for status in pod["status"]["containerStatuses"].as_array_mut().unwrap() {
+        status["imageID"] = json!("");
+    }
+    pod
+}
+
 /// A request for containers of that pod.
 pub fn request(containers: &[&str], strategy: &Value) -> Value {
     let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
@@ -67,6 +86,7 @@ pub struct World {
     pub request: RestartRequest,
     pub pod: Option<RestartPod>,
     pub memory: Memory,
+    pub park: Option<ParkImage>,
     pub node: Option<NodeClass>,
     pub room: Headroom,
     pub is_first: bool,
@@ -91,6 +111,7 @@ impl World {
             request: read_request(request),
             pod: Some(read_pod(pod)),
             memory: Memory::default(),
+            park: None,
             node: Some(NodeClass::Kubelet),
             room: Headroom::Free,
             is_first: true,
@@ -109,7 +130,15 @@ impl World {
         let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
         let room = |_| self.room.clone();
         let today = CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap();
-        let around = Around { exit_images: &exit_images, node: self.node, room: &room, is_first: self.is_first, now: self.now, today };
+        let around = Around {
+            exit_images: &exit_images,
+            park: self.park.as_ref(),
+            node: self.node,
+            room: &room,
+            is_first: self.is_first,
+            now: self.now,
+            today,
+        };
         let sight = self.pod.as_ref().map_or(Sight::Absent, Sight::There);
         if let Some(pod) = &self.pod {
             self.memory.observe(&self.request, pod, self.now);
@@ -235,11 +264,18 @@ pub fn apply(request: &mut RestartRequest, pod: Option<&mut RestartPod>, action:
         }
         Action::Release => request.active = false,
         Action::Delete => request.deleting = true,
-        Action::Swap(swaps, generation) => {
+        Action::Swap(change) => {
             let pod = pod.expect("no pod");
-            assert_eq!(*generation, pod.generation);
-            for swap in swaps {
-                let container = &mut pod.pod.containers[swap.index];
+            assert_eq!(change.generation, pod.generation);
+            if let Some(note) = &change.note {
+                assert_eq!(note.version, pod.pod.version);
+                pod.parked.clone_from(&note.parked);
+            }
+            for swap in &change.swaps {
+                let native = pod.native_sidecars.iter_mut().map(|native| (native.index, &mut native.container));
+                let containers = pod.pod.containers.iter_mut().enumerate();
+                let mut list: Vec<_> = if swap.is_native_sidecar { native.collect() } else { containers.collect() };
+                let container = &mut *list.iter_mut().find(|(index, _)| *index == swap.index).unwrap().1;
                 assert_eq!((&container.name, &container.image), (&swap.container, &swap.from));
                 container.image.clone_from(&swap.to);
             }

@@ -68,7 +68,7 @@ impl Restart {
     fn take(&self, state: &mut State, message: &Message) -> Made {
         let write = self.stores().action(message.write);
         match &write {
-            Write::Swap(swaps, generation) => self.take_swap(state, message, &swaps[0].from, &swaps[0].to, *generation),
+            Write::Swap(change) => self.take_swap(state, message, &change.swaps[0].from, &change.swaps[0].to, change.generation),
             _ => self.take_request(state, message, &write),
         }
     }

@@ -168,6 +168,7 @@ impl Stores {
         let room = |_| Headroom::Free;
         let around = Around {
             exit_images: &exit_images,
+            park: None,
             node: Some(NodeClass::Kubelet),
             room: &room,
             is_first: true,

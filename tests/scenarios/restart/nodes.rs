@@ -152,18 +152,6 @@ async fn a_node_that_tells_little_is_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_without_a_digest_is_refused() {
-    let options = ProviderOptions { reports_image_id: false, ..ProviderOptions::default() };
-    let world = Restarts::on(Profile::Virtual(options), &pod("Always")).await;
-    let _life = world.start_controller();
-    world.request("r", &app()).await;
-    world.wait(10).await;
-    let (phase, message) = state(&world, "r");
-    assert!(phase == "Failed" && message.contains("no other spelling"), "{message}");
-    assert_eq!(world.image_changes("p"), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_inert_node_ends_the_request_with_the_reason() {
     let options = ProviderOptions { on_update: OnUpdate::Nothing, reports_image_id: true, ..ProviderOptions::default() };
     let world = Restarts::on(Profile::Virtual(options), &pod("Always")).await;

@@ -143,7 +143,11 @@ fn is_guarded(request: &Recorded) {
         assert!(matches!(kinds.collect::<Vec<_>>()[..], ["KruisePodReady"] | ["KruisePodReady", "Ready"]), "{}", request.body);
         return;
     }
-    assert_eq!((&*request.content_type, &*request.subresource), ("application/json-patch+json", ""));
+    assert_eq!(request.subresource, "");
+    if request.content_type == "application/strategic-merge-patch+json" {
+        return parks(&request.body);
+    }
+    assert_eq!(request.content_type, "application/json-patch+json");
     let operations = request.body.as_array().unwrap();
     let paths: Vec<_> =
         operations.iter().map(|operation| (operation["op"].as_str().unwrap(), operation["path"].as_str().unwrap())).collect();
@@ -153,6 +157,20 @@ fn is_guarded(request: &Recorded) {
             matches!(swap, [("test", name), ("test", image), ("replace", replaced)] if name.ends_with("/name") && image == replaced),
             "{swap:?}"
         );
+    }
+}
+
+/// A patch that parks containers, or brings them back, is for one version of this pod, and says what was before.
+fn parks(patch: &Value) {
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!((keys(patch), keys(&patch["spec"])), (vec!["metadata".to_owned(), "spec".into()], vec!["containers".to_owned()]));
+    assert_eq!(keys(&patch["metadata"]), ["annotations", "labels", "resourceVersion", "uid"]);
+    assert!(patch["metadata"]["uid"].is_string() && patch["metadata"]["resourceVersion"].is_string());
+    for map in ["annotations", "labels"] {
+        assert_eq!(keys(&patch["metadata"][map]), ["swaplet.io/parked"]);
+    }
+    for container in patch["spec"]["containers"].as_array().unwrap() {
+        assert_eq!(keys(container), ["image", "name"]);
     }
 }
 

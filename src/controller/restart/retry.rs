@@ -1,0 +1,41 @@
+//! When a write is made again that was not applied.
+
+use std::time::Duration;
+
+use crate::controller::index::Notice;
+use crate::controller::writer::Outcome;
+use crate::controller::writer_restart::RestartWrite;
+use crate::decide::decision::Report;
+use crate::decide::reason::Reason;
+
+/// The wait after the first failed write; it doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait after failed writes.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+/// The wait after a denial: an administrator has to change something.
+const DENIED_RETRY: Duration = Duration::from_secs(60);
+
+/// The writes that have failed since the last one that was applied.
+#[derive(Default)]
+pub(super) struct Retry {
+    failures: u32,
+    denied: bool,
+}
+
+impl Retry {
+    /// A write has failed: before which time no other is made, and what is to be told.
+    pub fn after(&mut self, write: &RestartWrite, outcome: &Outcome, now: Duration) -> (Duration, Vec<Notice>) {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+        self.failures += 1;
+        let (wait, denial) = match outcome {
+            Outcome::Denied(words) => (DENIED_RETRY, Some(words)),
+            Outcome::Failed { retry_after, .. } => (wait.max(retry_after.unwrap_or_default()), None),
+            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => (wait, None),
+        };
+        let news = denial.filter(|_| !std::mem::replace(&mut self.denied, true));
+        let note =
+            |words: &String| format!("the API server forbids a write to the {} of {}: {words}", write.resource(), write.request.name);
+        let news = news.and_then(|words| write.notice(Report { reason: Reason::WriteDenied, note: note(words) }));
+        (now + wait, news.into_iter().collect())
+    }
+}

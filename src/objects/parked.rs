@@ -1,0 +1,55 @@
+//! What is written to a pod together with the park image: which image a container had before. One patch carries both, so that no crash
+//! and no lost request can leave a parked container whose image nobody knows.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The annotation of a pod that holds [`Parked`], and the label by which such pods are found: a label is what can be selected.
+pub const PARKED: &str = "swaplet.io/parked";
+
+/// The containers of a pod that are parked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Parked {
+    /// The uid of this pod. A pod template cannot know it: so nobody without the right to change pods can write this.
+    pub pod: Box<str>,
+    /// The name of the request for which they are parked.
+    pub name: Box<str>,
+    /// Its uid.
+    pub request: Box<str>,
+    /// The park image.
+    pub park: Box<str>,
+    /// By container: the image to be put back.
+    pub images: BTreeMap<Box<str>, Box<str>>,
+}
+
+impl Parked {
+    /// From the value of the annotation of the pod with this uid. `None` where it was not written for this pod, or cannot be read.
+    #[must_use]
+    pub fn read(value: &str, pod: &str) -> Option<Self> {
+        serde_json::from_str(value).ok().filter(|parked: &Self| *parked.pod == *pod)
+    }
+
+    /// As the value of the annotation.
+    #[must_use]
+    pub fn as_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_for_the_same_pod_only() {
+        let images = [("app".into(), "r.example/app:1".into())].into();
+        let parked = Parked { pod: "pu".into(), name: "r".into(), request: "ru".into(), park: "r.example/park:1".into(), images };
+        assert_eq!(Parked::read(&parked.as_text(), "pu"), Some(parked.clone()));
+        assert_eq!(Parked::read(&parked.as_text(), "another"), None);
+        for strange in ["", "{}", "[]", "1", "{\"pod\":1}"] {
+            assert_eq!(Parked::read(strange, "pu"), None, "{strange}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Containers whose image has no alias are parked and brought back, whoever dies meanwhile.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet::testbed::virtual_node::{OnUpdate, Profile, ProviderOptions};
+
+use super::world::{APP, Restarts, pod};
+use crate::line::Patches;
+use crate::objects::PARK;
+
+/// The writes of a restart of one container: accept, Recreating, write down, park, Recreating of the container, write down, bring back,
+/// Completed, release.
+const WRITES: usize = 9;
+
+const REQUEST: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default/containerrecreaterequests/r";
+
+fn forced() -> Value {
+    json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})
+}
+
+/// A virtual node that reports no digests, and restarts containers as it should.
+async fn world(policy: &str) -> Restarts {
+    let options = ProviderOptions { reports_image_id: false, new_container_ids: true, counts_restarts: true, ..ProviderOptions::default() };
+    Restarts::on(Profile::Virtual(options), &pod(policy)).await
+}
+
+fn is_unmarked(world: &Restarts) -> bool {
+    let metadata = &world.pod()["metadata"];
+    metadata["labels"]["swaplet.io/parked"].is_null() && metadata["annotations"]["swaplet.io/parked"].is_null()
+}
+
+async fn ends_well(world: &Restarts, when: &str) {
+    let request = world.get("r");
+    let states = json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]);
+    assert_eq!((&request["status"]["phase"], &request["status"]["containerRecreateStates"]), (&json!("Completed"), &states), "{when}");
+    assert_eq!((world.restarts("app"), world.restarts("log"), world.image_changes("p")), (2, 0, 2), "{when}");
+    assert!(world.image("app") == APP && is_unmarked(world), "{when}: {}", world.pod());
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_digests_restarts_by_the_park_image_under_every_policy() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        let world = world(policy).await;
+        let _life = world.start_controller();
+        world.request("r", &forced()).await;
+        world.wait(20).await;
+        ends_well(&world, policy).await;
+        assert_eq!(world.told(), ["ContainerRestarting", "ContainerRestarting", "ContainerRestarted"], "{policy}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_each_write_before_its_answer_came() {
+    for policy in ["Always", "Never"] {
+        for passing in 0..WRITES {
+            let world = world(policy).await;
+            let life = world.start_controller();
+            life.line.patches(Patches::PassBeforeOneArrives(passing));
+            world.request("r", &forced()).await;
+            world.wait(8).await;
+            assert_eq!(life.line.patched_at().len(), passing + 1);
+            life.kill();
+            let _next = world.start_controller();
+            world.wait(30).await;
+            ends_well(&world, &format!("{policy}: {passing} writes were answered, one more was made")).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_before_each_write_was_made() {
+    for passing in 0..WRITES {
+        let world = world("OnFailure").await;
+        let life = world.start_controller();
+        life.line.patches(Patches::PassBeforeAllStay(passing));
+        world.request("r", &forced()).await;
+        world.wait(8).await;
+        life.kill();
+        let _next = world.start_controller();
+        world.wait(30).await;
+        ends_well(&world, &format!("{passing} writes were made")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r4_a_write_that_arrives_late_changes_nothing() {
+    for passing in 0..WRITES {
+        let world = world("Always").await;
+        let life = world.start_controller();
+        life.line.patches(Patches::PassBeforeOneIsLate(passing, Duration::from_secs(60)));
+        world.request("r", &forced()).await;
+        world.wait(8).await;
+        life.kill();
+        let _next = world.start_controller();
+        world.wait(120).await;
+        ends_well(&world, &format!("the write after {passing} came late")).await;
+    }
+}
+
+/// It is deleted, with or without its controller; the next life finds the container parked for nobody.
+#[tokio::test(start_paused = true)]
+async fn r5_a_request_that_is_deleted_while_it_is_parked() {
+    for dies in [false, true] {
+        let world = world("Never").await;
+        let life = world.start_controller();
+        // Parked, and nothing more is written.
+        life.line.patches(Patches::PassBeforeAllStay(4));
+        world.request("r", &forced()).await;
+        world.wait(6).await;
+        assert_eq!(world.image("app"), PARK);
+        world.world.request(Method::DELETE, REQUEST, "application/json", &json!({})).await;
+        let _next = if dies {
+            life.kill();
+            Some(world.start_controller())
+        } else {
+            life.line.patches(Patches::Pass);
+            None
+        };
+        world.wait(60).await;
+        assert!(world.image("app") == APP && is_unmarked(&world), "{dies}: {}", world.pod());
+        assert_eq!((world.restarts("app"), world.image_changes("p")), (2, 2));
+        world.is_quiet().await;
+    }
+}
+
+/// The patch that parks it arrives when its request is deleted and everybody is dead.
+#[tokio::test(start_paused = true)]
+async fn r4_a_container_that_is_parked_late_for_nobody() {
+    let world = world("Always").await;
+    let life = world.start_controller();
+    life.line.patches(Patches::PassBeforeOneIsLate(3, Duration::from_secs(60)));
+    world.request("r", &forced()).await;
+    world.wait(6).await;
+    life.kill();
+    world.world.request(Method::DELETE, REQUEST, "application/json", &json!({})).await;
+    let _next = world.start_controller();
+    world.wait(120).await;
+    assert!(world.image("app") == APP && is_unmarked(&world), "{}", world.pod());
+    assert_eq!(world.image_changes("p"), 2);
+    world.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r27_two_controllers_park_it_once() {
+    let world = world("Always").await;
+    let _one = world.start_controller();
+    let _two = world.start_controller();
+    world.wait(2).await;
+    world.request("r", &forced()).await;
+    world.wait(40).await;
+    ends_well(&world, "two controllers").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r21_the_deadline_passes_while_it_is_parked() {
+    let options = ProviderOptions { reports_image_id: false, on_update: OnUpdate::Nothing, ..ProviderOptions::default() };
+    let world = Restarts::on(Profile::Virtual(options), &pod("Always")).await;
+    let _life = world.start_controller();
+    let mut spec = forced();
+    spec["activeDeadlineSeconds"] = json!(20);
+    world.request("r", &spec).await;
+    world.wait(40).await;
+    let request = world.get("r");
+    assert_eq!(request["status"]["phase"], "Completed");
+    assert!(request["status"]["containerRecreateStates"][0]["message"].as_str().unwrap().contains("activeDeadlineSeconds"), "{request}");
+    assert!(world.image("app") == APP && is_unmarked(&world));
+    assert_eq!(world.image_changes("p"), 2);
+    world.is_quiet().await;
+}
+
+/// It is told, and tried again; the request is not over before.
+#[tokio::test(start_paused = true)]
+async fn an_image_that_may_not_be_put_back_is_told() {
+    let world = world("Always").await;
+    let life = world.start_controller();
+    life.line.patches(Patches::PassBeforeAllStay(5));
+    world.request("r", &forced()).await;
+    world.wait(6).await;
+    let denial = world.fault(Effect::reply(403), |rule| rule.verb(Verb::Patch).resource("pods"));
+    life.kill();
+    let _next = world.start_controller();
+    world.wait(100).await;
+    assert_eq!((world.image("app"), &world.get("r")["status"]["phase"]), (PARK.to_owned(), &json!("Recreating")));
+    assert!(world.told().contains(&"WriteDenied".to_owned()));
+    world.end_fault(denial);
+    world.wait(100).await;
+    ends_well(&world, "the right was given").await;
+}
