@@ -13,7 +13,7 @@ use crate::decide::circumstances::NodeFacts;
 use crate::decide::node_class::{NodeClass, Recognised};
 use crate::decide::node_table::NodeTable;
 use crate::decide::node_verdicts::{NodeId, NodeVerdicts, Proved};
-use crate::objects::node::Node;
+use crate::objects::node::{KubeletVersion, Node};
 use crate::objects::pod::Pod;
 
 /// How long a pod whose mains are done waits for its node to be seen. Longer than a list of nodes takes; and a watch that misses a node
@@ -37,6 +37,7 @@ struct Seen {
     uid: Box<str>,
     recognised: Recognised,
     labelled_virtual: bool,
+    kubelet: Option<KubeletVersion>,
     list: u64,
 }
 
@@ -119,7 +120,7 @@ impl Nodes {
         let (list, known) = (self.list, self.seen.get_mut(&node.name).filter(|seen| seen.uid == node.uid));
         let changed = match known {
             Some(seen) if seen.recognised == recognised && seen.labelled_virtual == labelled_virtual => {
-                seen.list = list;
+                (seen.list, seen.kubelet) = (list, node.kubelet);
                 return Change::default();
             }
             Some(seen) => seen.recognised.class != recognised.class,
@@ -130,7 +131,7 @@ impl Nodes {
             self.verdicts.forget(&node.name);
         }
         let problem = recognised.problem.clone();
-        self.seen.insert(node.name.clone(), Seen { uid: node.uid.clone(), recognised, labelled_virtual, list });
+        self.seen.insert(node.name.clone(), Seen { uid: node.uid.clone(), recognised, labelled_virtual, kubelet: node.kubelet, list });
         Change { matters: true, problem }
     }
 
@@ -183,6 +184,12 @@ impl Nodes {
     #[must_use]
     pub fn ends_eci_sidecars(&self, pod: &Pod) -> bool {
         self.seen.get(&pod.node).is_some_and(|seen| seen.recognised.ends_eci_sidecars())
+    }
+
+    /// The version of the kubelet of a pod's node, as it says itself.
+    #[must_use]
+    pub fn kubelet(&self, pod: &Pod) -> Option<KubeletVersion> {
+        self.seen.get(&pod.node)?.kubelet
     }
 
     /// The provider of a pod's node and how often it may be asked for updates, where that is limited.

@@ -44,6 +44,7 @@ use super::exit_images::ExitImages;
 use super::headroom::Headroom;
 use super::node_class::NodeClass;
 use super::reason::Reason;
+use crate::objects::node::KubeletVersion;
 use crate::objects::parked::Parked;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::RestartPod;
@@ -74,6 +75,8 @@ pub struct Around<'a> {
     pub park: Option<&'a ParkImage>,
     /// The class of the pod's node; `None` where it is not known yet.
     pub node: Option<NodeClass>,
+    /// The version of its kubelet, as far as the node says.
+    pub kubelet: Option<KubeletVersion>,
     /// Whether so many restarts fit into what the pod's Job allows.
     pub room: &'a dyn Fn(u32) -> Headroom,
     /// Whether no other request for the pod comes before this one.

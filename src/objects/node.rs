@@ -2,6 +2,7 @@
 //! (`decide::node_class`): a node's annotations alone can be larger than all that is kept of a pod.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -30,6 +31,32 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// Whether its condition `Ready` is true.
     pub ready: bool,
+    /// `status.nodeInfo.kubeletVersion`; `None` where it is absent or cannot be read. A virtual node may name any.
+    pub kubelet: Option<KubeletVersion>,
+}
+
+/// The version of a kubelet, without its patch level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KubeletVersion {
+    /// Always 1 so far.
+    pub major: u32,
+    /// The 34 of `v1.34.4`.
+    pub minor: u32,
+}
+
+impl KubeletVersion {
+    /// From such as `v1.34.4`, or with a vendor's own words behind it.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let mut numbers = text.strip_prefix('v')?.split('.');
+        Some(Self { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
+    }
+}
+
+impl fmt::Display for KubeletVersion {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}.{}", self.major, self.minor)
+    }
 }
 
 /// One of `spec.taints`; its effect does not matter.
@@ -50,6 +77,7 @@ pub struct NodeWire {
     annotations: Texts,
     taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
     conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
+    info: Lenient<Object<InfoWire>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -84,9 +112,16 @@ struct TaintWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct StatusWire {
     conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
+    node_info: Lenient<Object<InfoWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct InfoWire {
+    kubelet_version: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -115,8 +150,9 @@ impl<'de> Deserialize<'de> for NodeWire {
             resource_version: text(meta.resource_version),
             ..ObjectMeta::default()
         };
-        let (taints, conditions) = (top.spec.value.0.taints, top.status.value.0.conditions);
-        Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints, conditions })
+        let (taints, status) = (top.spec.value.0.taints, top.status.value.0);
+        let (conditions, info) = (status.conditions, status.node_info);
+        Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints, conditions, info })
     }
 }
 
@@ -135,6 +171,7 @@ impl NodeWire {
             annotations: marks(self.annotations),
             taints: self.taints.value.into_iter().map(taint).collect(),
             ready: self.conditions.value.iter().any(|condition| condition.value.0.is("Ready", "True")),
+            kubelet: self.info.value.0.kubelet_version.value.and_then(|version| KubeletVersion::read(&version)),
         })
     }
 }
@@ -157,10 +194,11 @@ mod tests {
         let node = read(json!({
             "metadata": {"name": "n", "uid": "u", "labels": {"type": "virtual-kubelet"}, "annotations": {"a": "b"}, "managedFields": [{}]},
             "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "bare"}], "podCIDR": "10.0.0.0/24"},
-            "status": {"images": [{"names": ["x"]}], "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}]},
+            "status": {"images": [{"names": ["x"]}], "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.34.4"}},
         }))
         .unwrap();
         assert!(node.ready);
+        assert_eq!(node.kubelet.map(|version| version.to_string()), Some("1.34".to_owned()));
         assert_eq!((&*node.name, &*node.uid), ("n", "u"));
         assert_eq!(node.labels.get("type").map(|value| &**value), Some("virtual-kubelet"));
         assert_eq!(node.annotations.get("a").map(|value| &**value), Some("b"));
@@ -176,13 +214,22 @@ mod tests {
                 "spec": {"taints": [strange, {"key": strange, "value": "v"}]},
             });
             let mut node = node;
-            node["status"] = json!({"conditions": [strange, {"type": "Ready", "status": strange}]});
+            node["status"] = json!({"nodeInfo": strange, "conditions": [strange, {"type": "Ready", "status": strange}]});
             let node = read(node).unwrap();
-            assert!(!node.ready, "{strange}");
+            assert!(!node.ready && node.kubelet.is_none(), "{strange}");
             assert_eq!(node.labels.get("good").map(|value| &**value), Some("1"), "{strange}");
             assert!(node.annotations.is_empty() && node.taints[1].key.len() <= 1, "{strange}");
             assert!(read(json!({"metadata": {"name": "n"}, "spec": strange})).is_some(), "{strange}");
             assert!(read(json!({"metadata": {"name": "n", "labels": strange}, "spec": {"taints": strange}})).is_some(), "{strange}");
+        }
+    }
+
+    #[test]
+    fn versions_of_kubelets_are_compared_by_number() {
+        let read = |text| KubeletVersion::read(text);
+        assert!(read("v1.9.0") < read("v1.32.0-eks-1a2b") && read("v1.32.13") < read("v1.100.0"));
+        for strange in ["", "1.34.4", "v1", "v1.x", "v-1.2", "agent"] {
+            assert_eq!(read(strange), None, "{strange}");
         }
     }
 

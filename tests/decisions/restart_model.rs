@@ -98,6 +98,14 @@ fn two_controllers() {
     is_safe_and_has_no_traps(&Restart::new(2, 0, "OnFailure"));
 }
 
+#[test]
+fn parking_with_one_controller_and_one_fault() {
+    // `Always` is `OnFailure` without the one event that ends the container.
+    for policy in ["OnFailure", "Never"] {
+        is_safe_and_has_no_traps(&Restart::parking(1, 1, policy));
+    }
+}
+
 /// Each mistake is found: the test of the test.
 #[test]
 fn mutants_are_caught() {
@@ -115,6 +123,30 @@ fn mutants_are_caught() {
     let forgets = Restart { mutant: Mutant::Forgets, ..Restart::new(1, 0, "Always") };
     let violated = violated(&forgets, HasDiscoveries::All);
     assert!(violated.contains(&"R1 a restart succeeds"), "{violated:?}");
+}
+
+/// The mistakes that parking can be built with.
+#[test]
+fn mutants_of_parking_are_caught() {
+    let parking = |mutant, faults, policy| Restart { mutant, ..Restart::parking(1, faults, policy) };
+    for (mutant, faults, found) in [
+        (Mutant::PodUnguarded, 2, "S1 what is written is the same image"),
+        (Mutant::GenerationUnguarded, 2, "S4 one change per request"),
+        (Mutant::Lies, 1, "S5 success is true"),
+    ] {
+        let violated = violated(&parking(mutant, faults, "Always"), HasDiscoveries::AnyOf([found].into()));
+        assert!(violated.contains(&found), "{mutant:?}: {violated:?}");
+    }
+    for (mutant, policy) in
+        [(Mutant::Forgets, "Always"), (Mutant::ForgetsBack, "Always"), (Mutant::ParkEnds, "OnFailure"), (Mutant::ParkEnds, "Never")]
+    {
+        let violated = violated(&parking(mutant, 0, policy), HasDiscoveries::All);
+        assert!(violated.contains(&"R1 a restart succeeds"), "{mutant:?} {policy}: {violated:?}");
+    }
+    for mutant in [Mutant::ParksWithoutNote, Mutant::NoOrphans] {
+        let (states, traps) = traps(&parking(mutant, 1, "Never"));
+        assert!(traps > 0, "{mutant:?}: none of {states} states is a trap");
+    }
 }
 
 /// Without `observedGeneration` a container that crashes in the moment of the change looks restarted because of it. It was restarted since

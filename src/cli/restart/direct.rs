@@ -23,7 +23,7 @@ use crate::decide::exit_images::ExitImages;
 use crate::decide::node_class::{NodeClass, Recognised};
 use crate::decide::node_table::NodeTable;
 use crate::decide::restart::{Acceptance, Action, Around, Made, Memory, Sight, Status, decide};
-use crate::objects::node::NodeWire;
+use crate::objects::node::{KubeletVersion, NodeWire};
 use crate::objects::pod::Pod;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
@@ -42,7 +42,7 @@ pub(super) struct Direct {
     writer: Writer,
     clock: Clock,
     table: NodeTable,
-    nodes: BTreeMap<String, NodeClass>,
+    nodes: BTreeMap<String, (NodeClass, Option<KubeletVersion>)>,
     under_way: BTreeMap<String, UnderWay>,
 }
 
@@ -157,9 +157,10 @@ impl Direct {
 
     async fn decide(&mut self, restart: &mut UnderWay, pod: Option<&RestartPod>) -> anyhow::Result<Option<Action>> {
         let now = self.clock.now();
-        let (mut node, mut room) = (None, Room::default());
+        let (mut node, mut kubelet, mut room) = (None, None, Room::default());
         if let Some(pod) = pod {
-            node = Some(self.node(&pod.pod.node).await);
+            let (class, version) = self.node(&pod.pod.node).await;
+            (node, kubelet) = (Some(class), version);
             room = Room::of(&self.client, &pod.pod, self.under_way.values()).await?;
             restart.memory.observe(&restart.request, pod, now);
         }
@@ -167,27 +168,28 @@ impl Direct {
         let answer = |restarts| room.answer(sight, restarts);
         // No installation, so no exit images of it. And no park image: if this process were killed, nobody would put the image back.
         let exit_images = ExitImages::new(None, Vec::new());
-        let around = Around { exit_images: &exit_images, park: None, node, room: &answer, is_first: true, now, today: time_of_day() };
+        let around =
+            Around { exit_images: &exit_images, park: None, node, kubelet, room: &answer, is_first: true, now, today: time_of_day() };
         Ok(decide(&restart.request, sight, &restart.memory, &around).action)
     }
 
-    /// The class of a node; by its name alone where the user may not look at it.
-    async fn node(&mut self, name: &str) -> NodeClass {
-        if let Some(class) = self.nodes.get(name) {
-            return *class;
+    /// The class of a node and the version of its kubelet; by its name alone where the user may not look at it.
+    async fn node(&mut self, name: &str) -> (NodeClass, Option<KubeletVersion>) {
+        if let Some(known) = self.nodes.get(name) {
+            return *known;
         }
         let nodes = Api::<NodeWire>::all(self.client.clone());
-        let recognised = match list(&nodes, &format!("metadata.name={name}"), NodeWire::read).await {
-            Ok(found) => found.first().map(|node| Recognised::of(node, &self.table)),
+        let found = match list(&nodes, &format!("metadata.name={name}"), NodeWire::read).await {
+            Ok(found) => found.first().map(|node| (Recognised::of(node, &self.table).class, node.kubelet)),
             Err(error) => {
                 let error = words(&error);
                 tell(&format!("node {name} cannot be looked at, so nobody knows what it does with a changed image: {error}"));
                 None
             }
         };
-        let class = recognised.unwrap_or_else(|| Recognised::by_name(name, &self.table)).class;
-        self.nodes.insert(name.to_owned(), class);
-        class
+        let known = found.unwrap_or_else(|| (Recognised::by_name(name, &self.table).class, None));
+        self.nodes.insert(name.to_owned(), known);
+        known
     }
 
     async fn swap(&self, restart: &mut UnderWay, pod: &RestartPod, action: Action) -> anyhow::Result<Option<String>> {

@@ -7,6 +7,7 @@ use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Headroom, Need};
 use crate::decide::node_class::NodeClass;
 use crate::decide::node_verdicts::Proved;
+use crate::objects::node::KubeletVersion;
 use crate::objects::pod::Pod;
 
 impl Index {
@@ -30,6 +31,12 @@ impl Index {
         let known = facts.unseen_until.is_none() && self.openkruise.around(pod).seen;
         // A daemon that is not Ready may become so, and find the request.
         known.then(|| if self.openkruise.has_daemon(&pod.node) { NodeClass::Daemon } else { class })
+    }
+
+    /// The version of the kubelet of a pod's node.
+    #[must_use]
+    pub fn kubelet_for_restart(&self, pod: &Pod) -> Option<KubeletVersion> {
+        self.nodes.kubelet(pod)
     }
 
     /// Whether so many restarts fit into what the Job of the pod allows.

@@ -259,7 +259,11 @@ impl Restarts {
             entry.memory.observe(&entry.request, pod, since_start);
         }
         let park = self.park.as_ref();
-        let around = Around { exit_images: index.exit_images(), park, node, room: &room, is_first, now: since_start, today };
+        let kubelet = match sight {
+            Sight::There(pod) => index.kubelet_for_restart(&pod.pod),
+            Sight::Unseen | Sight::Absent => None,
+        };
+        let around = Around { exit_images: index.exit_images(), park, node, kubelet, room: &room, is_first, now: since_start, today };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
         let unseen = matches!(sight, Sight::There(_)) && node.is_none() && decision.reason == Reason::RequestWaits;
         entry.due = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();

@@ -89,7 +89,9 @@ fn problem(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
             return Some(format!("can not recreate {name} multi times"));
         }
         match pod.find(name) {
-            None if pod.init_containers.contains(name) => Some(format!("{name} is an init container; only containers can be restarted")),
+            None if pod.init_containers.contains(name) => {
+                Some(format!("{name} is an init container; only containers and native sidecars (restartPolicy Always) can be restarted"))
+            }
             None => Some(format!("container {name} not found in Pod")),
             Some((_, container, _)) if container.status.is_none() => Some(format!("not found {name} containerStatus in Pod Status")),
             Some(_) => None,

@@ -7,6 +7,7 @@ use crate::decide::headroom::Headroom;
 use crate::decide::node_class::NodeClass;
 use crate::decide::roles::{self, Mains};
 use crate::image::alias::{Alias, Reported};
+use crate::objects::node::KubeletVersion;
 use crate::objects::pod::{Container, ContainerState, RestartPolicy, Terminated};
 use crate::objects::restart_pod::{Details, RestartPod};
 
@@ -53,7 +54,8 @@ const UNLESS_FORCED: &str = "set strategy.forceRecreate to restart it all the sa
 
 /// Whether a container may be restarted now; `restarts` is how many are begun at once, this one included.
 pub(super) fn ask(pod: &RestartPod, container: &Container, details: &Details, force: bool, restarts: u32, around: &Around<'_>) -> Answer {
-    if let Some(no) = ended(pod, container, around).or_else(|| by_node(around)) {
+    let native = || details.is_native_sidecar.then(|| by_kubelet(around)).flatten();
+    if let Some(no) = ended(pod, container, around).or_else(|| by_node(around)).or_else(native) {
         return Answer::No(no);
     }
     if let Some(park) = around.park.filter(|park| park.is(&container.image)) {
@@ -127,6 +129,24 @@ fn by_node(around: &Around<'_>) -> Option<String> {
         NodeClass::VirtualInert => Some("the node ignores a changed image".to_owned()),
         NodeClass::VirtualRejects => Some("the node fails on a changed image".to_owned()),
         NodeClass::Kubelet | NodeClass::VirtualUpdates | NodeClass::Daemon | NodeClass::Unknown => None,
+    }
+}
+
+/// Kubelets before this one ignore a changed image of a native sidecar (truth table, row 23: 1.30 does, 1.32 does not).
+const NATIVE_SIDECARS: KubeletVersion = KubeletVersion { major: 1, minor: 32 };
+
+fn by_kubelet(around: &Around<'_>) -> Option<String> {
+    if around.node != Some(NodeClass::Kubelet) {
+        return Some("it is a native sidecar, and these are restarted on ordinary nodes only".to_owned());
+    }
+    match around.kubelet {
+        Some(version) if version >= NATIVE_SIDECARS => None,
+        Some(version) => Some(format!(
+            "it is a native sidecar, and the kubelet {version} of its node ignores a changed image of these; {NATIVE_SIDECARS} does not"
+        )),
+        None => Some(format!(
+            "it is a native sidecar, which takes a kubelet of {NATIVE_SIDECARS} or later, and its node does not say which it has"
+        )),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::kubelet::time;
-use super::options::NodeOptions;
+use super::options::{NodeOptions, Profile};
 use crate::testbed::Clock;
 
 /// As kubelets and virtual-kubelets renew; the lease lasts four times as long.
@@ -110,7 +110,10 @@ impl NodeObject {
             conditions.push(condition("NetworkUnavailable", false, "RouteCreated"));
         }
         // Virtual nodes report versions of their own, which are not a kubelet's.
-        let version = if is_virtual { "v1.34.0-vk-mock" } else { "v1.34.0" };
+        let version = match &self.options.profile {
+            Profile::Virtual(_) => "v1.34.0-vk-mock",
+            Profile::Kubelet(options) => options.version.as_str(),
+        };
         let room = json!({"cpu": "1k", "memory": "10Ti", "pods": "100k", "ephemeral-storage": "10Ti"});
         json!({"conditions": conditions, "capacity": room, "allocatable": room, "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": self.options.name}],
             "nodeInfo": {"kubeletVersion": version, "operatingSystem": "linux", "architecture": "amd64", "containerRuntimeVersion": "containerd://2.2.9", "kernelVersion": "",

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use swaplet::decide::headroom::{Headroom, Shortage};
 use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::reason::Reason;
+use swaplet::objects::node::KubeletVersion;
 use swaplet::objects::restart_request::StatePhase;
 
 use super::world::{DIGEST, World, pod, request};
@@ -85,6 +86,41 @@ fn nodes_that_cannot_are_not_asked_also_not_by_force() {
         let mut world = forced("Always", |_| {});
         world.node = Some(node);
         assert!(refused(world).contains(word));
+    }
+}
+
+/// A pod whose native sidecar `mesh` runs.
+fn with_native_sidecar() -> Value {
+    let mut pod = pod("Always");
+    let mut mesh = pod["status"]["containerStatuses"][0].clone();
+    (mesh["name"], mesh["imageID"]) = (json!("mesh"), json!(format!("r.example/mesh@{DIGEST}")));
+    pod["spec"]["initContainers"] = json!([{"name": "setup", "image": "r.example/setup:1"},
+        {"name": "mesh", "image": "r.example/mesh:1", "restartPolicy": "Always"}]);
+    pod["status"]["initContainerStatuses"] = json!([mesh]);
+    pod
+}
+
+#[test]
+fn a_native_sidecar_is_restarted_by_kubelets_that_do_not_ignore_it() {
+    let asks = |node, kubelet: &str| {
+        let mut world = World::new(&request(&["mesh"], &json!({"forceRecreate": true})), &with_native_sidecar());
+        (world.node, world.kubelet) = (Some(node), KubeletVersion::read(kubelet));
+        world.settle();
+        let found = world.pod.as_ref().unwrap().find("mesh").unwrap();
+        (world.swaps, found.1.image.to_string(), world.state("mesh").1)
+    };
+    for kubelet in ["v1.32.0", "v1.34.4"] {
+        let (swaps, image, _) = asks(NodeClass::Kubelet, kubelet);
+        assert_eq!((swaps, image), (1, format!("r.example/mesh:1@{DIGEST}")), "{kubelet}");
+    }
+    for (node, kubelet, word) in [
+        (NodeClass::Kubelet, "v1.30.14", "kubelet 1.30"),
+        (NodeClass::Kubelet, "", "does not say"),
+        (NodeClass::VirtualUpdates, "v1.34.4", "ordinary nodes only"),
+        (NodeClass::Unknown, "v1.34.4", "ordinary nodes only"),
+    ] {
+        let (swaps, _, message) = asks(node, kubelet);
+        assert!(swaps == 0 && message.contains(word), "{message}");
     }
 }
 

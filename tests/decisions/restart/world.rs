@@ -11,6 +11,7 @@ use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::reason::Reason;
 use swaplet::decide::restart::{Action, Around, Decision, Made, Memory, ParkImage, Sight, decide};
 use swaplet::image::build::derived_paths;
+use swaplet::objects::node::KubeletVersion;
 use swaplet::objects::pod_readiness::KRUISE_POD_READY;
 use swaplet::objects::recreate_request::RequestPhase;
 use swaplet::objects::restart_pod::{RestartPod, RestartPodWire};
@@ -88,6 +89,7 @@ pub struct World {
     pub memory: Memory,
     pub park: Option<ParkImage>,
     pub node: Option<NodeClass>,
+    pub kubelet: Option<KubeletVersion>,
     pub room: Headroom,
     pub is_first: bool,
     pub now: Duration,
@@ -113,6 +115,7 @@ impl World {
             memory: Memory::default(),
             park: None,
             node: Some(NodeClass::Kubelet),
+            kubelet: KubeletVersion::read("v1.34.4"),
             room: Headroom::Free,
             is_first: true,
             now: Duration::ZERO,
@@ -134,6 +137,7 @@ impl World {
             exit_images: &exit_images,
             park: self.park.as_ref(),
             node: self.node,
+            kubelet: self.kubelet,
             room: &room,
             is_first: self.is_first,
             now: self.now,

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
 use stateright::{Model, Property};
-use swaplet::decide::restart::{Action as Write, Made};
+use swaplet::decide::restart::{Action as Write, Change, Made};
 use swaplet::image::ImageReference;
-use swaplet::objects::restart_request::StatePhase;
+use swaplet::objects::restart_request::{Parking, StatePhase};
 
 use super::state::{Controller, Event, Message, State, Truth};
 use super::world::{Mutant, OTHER, PodChange, Real, Run, Stores};
 use crate::expect::EXIT;
-use crate::restart::world::{images, pod, read_pod, read_request, request};
+use crate::restart::world::{PARK, images, pod, read_pod, read_request, request, without_digests};
 
 /// A model to be explored.
 #[derive(Clone)]
@@ -20,6 +20,8 @@ pub struct Restart {
     pub faults: u8,
     pub policy: &'static str,
     pub force: bool,
+    /// Whether the image has no alias, so that the container is parked.
+    pub parks: bool,
     /// Whether the node tells up to where it has seen the spec.
     pub observes: bool,
     pub mutant: Mutant,
@@ -28,7 +30,12 @@ pub struct Restart {
 
 impl Restart {
     pub fn new(controllers: usize, faults: u8, policy: &'static str) -> Self {
-        Self { controllers, faults, policy, force: false, observes: true, mutant: Mutant::None, stores: Arc::default() }
+        Self { controllers, faults, policy, force: false, parks: false, observes: true, mutant: Mutant::None, stores: Arc::default() }
+    }
+
+    /// The same for a container whose image has no alias. What is parked under `OnFailure` and `Never` is parked by force.
+    pub fn parking(controllers: usize, faults: u8, policy: &'static str) -> Self {
+        Self { parks: true, force: true, ..Self::new(controllers, faults, policy) }
     }
 
     fn stores(&self) -> MutexGuard<'_, Stores> {
@@ -37,7 +44,11 @@ impl Restart {
 
     /// Whether the node starts the container again by itself.
     fn starts_again(&self, run: Run) -> bool {
-        run != Run::Running && self.policy != "Never"
+        match run {
+            Run::Running => false,
+            Run::Ended => self.policy == "Always",
+            Run::Stopped | Run::NotPulled => self.policy != "Never",
+        }
     }
 
     /// Nothing is left to be done: the request has its verdict, and the container is as the spec says.
@@ -48,7 +59,11 @@ impl Restart {
             request.is_completed() && !request.active && request.states.iter().all(|state| state.phase.is_final())
         });
         let Some(pod) = state.pod.filter(|pod| !stores.read_pod(*pod).pod.deleting) else { return completed };
-        let as_specified = state.real.run == Run::Running && state.real.image == stores.container(pod).image;
+        let image = stores.container(pod).image;
+        if *image == *PARK {
+            return false;
+        }
+        let as_specified = state.real.run == Run::Running && state.real.image == image;
         completed && (as_specified || (state.real.run != Run::Running && !self.starts_again(state.real.run)) || *state.real.image == *EXIT)
     }
 
@@ -68,41 +83,53 @@ impl Restart {
     fn take(&self, state: &mut State, message: &Message) -> Made {
         let write = self.stores().action(message.write);
         match &write {
-            Write::Swap(change) => self.take_swap(state, message, &change.swaps[0].from, &change.swaps[0].to, change.generation),
+            Write::Swap(change) => self.take_swap(state, message, change),
             _ => self.take_request(state, message, &write),
         }
     }
 
-    fn take_swap(&self, state: &mut State, message: &Message, from: &str, to: &str, generation: Option<i64>) -> Made {
+    fn take_swap(&self, state: &mut State, message: &Message, change: &Change) -> Made {
         let Some(pod) = state.pod else { return Made::No };
+        let (from, to) = (&change.swaps[0].from, &change.swaps[0].to);
         let (now, read) = {
             let stores = self.stores();
             (stores.read_pod(pod), message.pod.map(|read| stores.read_pod(read)))
         };
         let image = now.pod.containers[0].image.clone();
         let same_pod = read.is_some_and(|read| read.pod.uid == now.pod.uid);
-        let same_generation = generation == now.generation || self.mutant == Mutant::GenerationUnguarded;
-        let guarded = same_pod && *image == *from && same_generation;
+        let same_generation = change.generation == now.generation || self.mutant == Mutant::GenerationUnguarded;
+        // A version of a pod is its content here.
+        let same_version = change.note.is_none() || message.pod == state.pod || self.mutant == Mutant::GenerationUnguarded;
+        let guarded = same_pod && image == *from && same_generation && same_version;
         if !guarded && self.mutant != Mutant::PodUnguarded {
             return Made::No;
         }
         state.truth.wrong_pod |= !same_pod;
-        state.truth.other_bytes |= !same_bytes(&image, to);
-        let decided_about = self.stores().read_request(message.request);
-        let is_back = decided_about.mark("app").and_then(|mark| mark.intent.as_ref()?.back.as_ref()).is_some();
-        if !is_back {
+        let is_back = *image == *PARK && state.truth.parked.as_ref() == Some(to);
+        let goes_out = *image != *PARK && **to == *PARK;
+        state.truth.other_bytes |= !is_back && !goes_out && !same_bytes(&image, to);
+        state.truth.parked = goes_out.then_some(image);
+        if !self.puts_back(message) {
             state.truth.swaps = (state.truth.swaps + 1).min(2);
             if self.force {
                 state.truth.count_before = Some(state.real.count);
             }
         }
-        self.change_pod(state, PodChange::Image(to.into()));
+        let note = change.note.as_ref().map(|note| note.parked.clone()).filter(|_| self.mutant != Mutant::ParksWithoutNote);
+        self.change_pod(state, PodChange::Swap(to.clone(), note));
         Made::Yes
+    }
+
+    fn puts_back(&self, message: &Message) -> bool {
+        let Some(request) = message.request else { return true };
+        let request = self.stores().read_request(request);
+        let intent = request.mark("app").and_then(|mark| mark.intent.as_ref());
+        intent.is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
     }
 
     fn take_request(&self, state: &mut State, message: &Message, write: &Write) -> Made {
         let Some(request) = state.request else { return Made::No };
-        if request != message.request && self.mutant != Mutant::RequestUnguarded {
+        if Some(request) != message.request && self.mutant != Mutant::RequestUnguarded {
             return Made::No;
         }
         if matches!(write, Write::Delete) {
@@ -123,7 +150,8 @@ impl Restart {
             let restarted = state.truth.count_before.is_some_and(|count| state.real.count > count);
             // What is said of a pod that has just been replaced is not said of the next one.
             let pod = state.pod.map(|pod| self.stores().read_pod(pod).pod.uid.clone());
-            state.truth.lie |= !restarted && pod == before.pod_uid;
+            let is_parked = *state.real.image == *PARK;
+            state.truth.lie |= (!restarted || is_parked) && pod == before.pod_uid;
             state.truth.succeeded = true;
         }
         state.truth.failed |= verdict == StatePhase::Failed;
@@ -131,16 +159,18 @@ impl Restart {
     }
 
     fn come_back(&self, state: &mut State, message: &Message, made: Made) {
-        let Some(sender) = message.from else { return };
+        let (Some(sender), Some(request)) = (message.from, message.request) else { return };
         let made = if self.mutant == Mutant::LostIsRefused && made == Made::Perhaps { Made::No } else { made };
         let controller = &mut state.controllers[sender];
         controller.busy = false;
-        controller.memory = self.stores().settle(controller.memory, message.request, message.write, made);
+        controller.memory = self.stores().settle(controller.memory, request, message.write, made);
     }
 
     fn start(&self, state: &mut State, image: Box<str>) {
         // More restarts than these tell nothing new.
-        state.real = Real { image, count: (state.real.count + 1).min(5), run: Run::Running };
+        let ends = self.mutant == Mutant::ParkEnds && *image == *PARK;
+        let run = if ends { Run::Ended } else { Run::Running };
+        state.real = Real { image, count: (state.real.count + 1).min(5), run };
         let generation = state.pod.and_then(|pod| self.stores().read_pod(pod).generation);
         state.seen = generation.unwrap_or_default();
     }
@@ -159,14 +189,17 @@ impl Model for Restart {
     type Action = Event;
 
     fn init_states(&self) -> Vec<State> {
-        let mut object = pod(self.policy);
+        let mut object = if self.parks { without_digests(self.policy) } else { pod(self.policy) };
         object["metadata"]["generation"] = json!(1);
         object["status"]["containerStatuses"][0]["state"] = json!({"running": {}});
         if self.observes {
             object["status"]["observedGeneration"] = json!(1);
+        } else {
+            object["status"]["observedGeneration"] = json!(null);
         }
         // Only what happens to one container is explored; the other one keeps the pod alive.
         let mut stores = self.stores();
+        stores.parks = self.parks;
         let memory = stores.new_memory();
         let pod = stores.pod(read_pod(&object));
         let controller = Controller { request: None, pod: None, memory, busy: false };
@@ -198,6 +231,12 @@ impl Model for Restart {
                 // Only who has nothing to write waits.
                 let late = self.stores().decide(request, pod, controller.memory, false).0.is_none();
                 events.push(Event::Decide(nth, late));
+            }
+            if let (true, Some(request), Some(Some(pod))) =
+                (self.parks && self.mutant != Mutant::NoOrphans, controller.request, controller.pod)
+                && self.stores().orphan(request, pod).is_some()
+            {
+                events.push(Event::Mend(nth));
             }
             if faulty {
                 events.push(Event::Dies(nth));
@@ -240,7 +279,18 @@ impl Model for Restart {
                 let write = write?;
                 controller.memory = memory;
                 controller.busy = true;
-                state.net.push(Message { from: Some(nth), write, request, pod });
+                state.net.push(Message { from: Some(nth), write, request: Some(request), pod });
+            }
+            Event::Mend(nth) => {
+                let controller = &state.controllers[nth];
+                let (request, pod) = (controller.request?, controller.pod??);
+                let write = self.stores().orphan(request, pod)?;
+                let message = Message { from: None, write, request: None, pod: Some(pod) };
+                // One at a time.
+                if state.net.contains(&message) {
+                    return None;
+                }
+                state.net.push(message);
             }
             Event::Deliver(nth) => {
                 let message = state.net.remove(nth);
@@ -263,7 +313,7 @@ impl Model for Restart {
             }
             Event::Sync => {
                 let image = self.spec_image(&state)?;
-                let differs = image != state.real.image && (state.real.run == Run::Running || self.policy != "Never");
+                let differs = image != state.real.image && (state.real.run == Run::Running || self.starts_again(state.real.run));
                 if !differs && !self.starts_again(state.real.run) {
                     return None;
                 }

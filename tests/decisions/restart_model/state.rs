@@ -16,7 +16,8 @@ pub struct Controller {
 pub struct Message {
     pub from: Option<usize>,
     pub write: u32,
-    pub request: u32,
+    /// The request as it was read; `None` where it is about what is parked for nobody.
+    pub request: Option<u32>,
     pub pod: Option<u32>,
 }
 
@@ -26,6 +27,8 @@ pub struct Truth {
     /// The restarts that were shown to whoever took the request up, or under force those there were when the image was changed.
     pub count_before: Option<u8>,
     pub swaps: u8,
+    /// The image that the container had before it was parked.
+    pub parked: Option<Box<str>>,
     pub other_bytes: bool,
     pub wrong_pod: bool,
     pub lie: bool,
@@ -56,6 +59,8 @@ pub enum Event {
     ReadRequest(usize),
     ReadPod(usize),
     Decide(usize, bool),
+    /// A controller puts back what it sees parked for nobody.
+    Mend(usize),
     Deliver(usize),
     /// It is applied, and the answer is lost.
     DeliverLost(usize),
@@ -83,7 +88,14 @@ impl Event {
     pub const fn is_fair(self) -> bool {
         matches!(
             self,
-            Self::ReadRequest(_) | Self::ReadPod(_) | Self::Decide(..) | Self::Deliver(_) | Self::Sync | Self::Report | Self::Gone
+            Self::ReadRequest(_)
+                | Self::ReadPod(_)
+                | Self::Decide(..)
+                | Self::Mend(_)
+                | Self::Deliver(_)
+                | Self::Sync
+                | Self::Report
+                | Self::Gone
         )
     }
 }

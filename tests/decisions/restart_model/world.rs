@@ -10,13 +10,14 @@ use jiff::Timestamp;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::Headroom;
 use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::restart::{Action, Around, Made, Memory, Sight, decide};
+use swaplet::decide::restart::{Action, Around, Made, Memory, Sight, decide, orphan};
+use swaplet::objects::parked::Parked;
 use swaplet::objects::pod::{Container, ContainerState, Terminated};
 use swaplet::objects::restart_pod::RestartPod;
-use swaplet::objects::restart_request::{RestartRequest, StatePhase};
+use swaplet::objects::restart_request::{Mark, Parking, RestartRequest, StatePhase};
 
 use crate::expect::EXIT;
-use crate::restart::world::{apply, images};
+use crate::restart::world::{PARK, apply, images, park_image};
 
 /// Longer than everything that a decision waits for.
 const LONG: Duration = Duration::from_secs(100_000);
@@ -39,6 +40,14 @@ pub enum Mutant {
     LostIsRefused,
     /// What was not restarted is reported as restarted.
     Lies,
+    /// A pod is parked without a word about the image before.
+    ParksWithoutNote,
+    /// That the image before is to be put back is not written down.
+    ForgetsBack,
+    /// The park image ends at once, as an exit image does.
+    ParkEnds,
+    /// Nobody looks for what is parked for nobody.
+    NoOrphans,
 }
 
 /// Things, each with its number.
@@ -95,12 +104,17 @@ pub struct Stores {
     changes: HashMap<(u32, PodChange), u32>,
     writes: HashMap<(u32, u32), u32>,
     settled: HashMap<(u32, u32, u32, u8), u32>,
+    orphans: HashMap<(Option<u32>, u32), Option<u32>>,
+    /// Whether there is a park image.
+    pub parks: bool,
 }
 
 /// What happens to the object of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PodChange {
     Image(Box<str>),
+    /// By the controller, with what the pod is to say of parked containers.
+    Swap(Box<str>, Option<Option<Parked>>),
     Status(Real, i64),
     Deleting,
     Replaced,
@@ -118,6 +132,8 @@ pub struct Real {
 pub enum Run {
     Running,
     Stopped,
+    /// By itself, with exit code 0.
+    Ended,
     NotPulled,
 }
 
@@ -164,12 +180,14 @@ impl Stores {
             remembered.observe(&object, pod, Duration::ZERO);
         }
         let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
+        let park = self.parks.then(park_image);
         let now = if late { LONG } else { Duration::ZERO };
         let room = |_| Headroom::Free;
         let around = Around {
             exit_images: &exit_images,
-            park: None,
+            park: park.as_ref(),
             node: Some(NodeClass::Kubelet),
+            kubelet: None,
             room: &room,
             is_first: true,
             now,
@@ -180,6 +198,17 @@ impl Stores {
         let decided = (action, self.memories.id(remembered));
         self.decisions.insert((request, pod, memory, late), decided);
         decided
+    }
+
+    /// The change by which a controller puts back what it sees parked for nobody.
+    pub fn orphan(&mut self, request: Option<u32>, pod: u32) -> Option<u32> {
+        if let Some(known) = self.orphans.get(&(request, pod)) {
+            return *known;
+        }
+        let object = request.map(|request| self.requests.get(request));
+        let found = orphan(&self.read_pod(pod), object.iter()).map(|orphan| self.actions.id(Action::Swap(orphan.change)));
+        self.orphans.insert((request, pod), found);
+        found
     }
 
     /// What a life remembers of a write that has come back.
@@ -204,6 +233,11 @@ impl Stores {
         let mut written = self.actions.get(action);
         match (&mut written, mutant) {
             (Action::WriteDown(journal), Mutant::Forgets) => journal.0.values_mut().for_each(|mark| mark.intent = None),
+            (Action::WriteDown(journal), Mutant::ForgetsBack) => {
+                let is_back = |mark: &Mark| mark.intent.as_ref().is_some_and(|intent| intent.parking == Some(Parking::Back));
+                let before = object.journal.clone().unwrap_or_default();
+                journal.0.iter_mut().filter(|(_, mark)| is_back(mark)).for_each(|(name, mark)| *mark = before.0[name].clone());
+            }
             (Action::Report(status), Mutant::Lies) => {
                 status
                     .states
@@ -226,6 +260,11 @@ impl Stores {
         }
         let mut object = (*self.read_pod(pod)).clone();
         match &change {
+            PodChange::Swap(image, note) => {
+                object.pod.containers[0].image.clone_from(image);
+                object.generation = object.generation.map(|generation| generation + 1);
+                object.parked = note.clone().unwrap_or(object.parked);
+            }
             PodChange::Image(image) => {
                 object.pod.containers[0].image.clone_from(image);
                 object.generation = object.generation.map(|generation| generation + 1);
@@ -236,6 +275,7 @@ impl Stores {
                 object.pod.uid = "another".into();
                 object.pod.deleting = false;
                 object.generation = Some(1);
+                object.parked = None;
                 object.pod.containers[0].image = images("app").0.into();
                 show(&mut object, &Real { image: images("app").0.into(), count: 0, run: Run::Running }, 1);
             }
@@ -251,10 +291,12 @@ fn show(object: &mut RestartPod, real: &Real, generation: i64) {
     object.observed_generation = object.observed_generation.map(|_| generation);
     object.details[0].ready = real.run == Run::Running;
     let status = object.pod.containers[0].status.as_mut().unwrap();
+    status.image = if *real.image == *PARK { PARK.into() } else { images("app").0.into() };
     status.restart_count = real.count.into();
     status.container_id = format!("containerd://app-{}", real.count).into();
     status.state = match real.run {
         Run::Running => ContainerState::Running { started_at: None },
+        Run::Ended => ContainerState::Terminated(Terminated { exit_code: Some(0), ..Terminated::default() }),
         Run::Stopped => ContainerState::Terminated(Terminated { exit_code: Some(143), ..Terminated::default() }),
         Run::NotPulled => ContainerState::Waiting { reason: "ErrImagePull".into(), message: real.image.clone() },
     };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use swaplet::image::ImagePattern;
-use swaplet::testbed::virtual_node::{NodeOptions, OnUpdate, Profile, ProviderOptions};
+use swaplet::testbed::virtual_node::{KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions};
 
 use super::world::{APP, Restarts, pinned, pod};
 
@@ -90,6 +90,31 @@ async fn an_imported_image_is_restarted_under_its_other_name() {
         (state(&world, "r").0, world.image("app"), world.restarts("app")),
         ("Succeeded".into(), "docker.io/library/localwork:1".into(), 1)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_23_a_native_sidecar_is_restarted_in_place_where_the_kubelet_does_it() {
+    for (version, phase, restarts) in
+        [(KubeletVersion::V1_30, "Failed", 0), (KubeletVersion::V1_32, "Succeeded", 1), (KubeletVersion::V1_34, "Succeeded", 1)]
+    {
+        let mut pod = pod("Never");
+        pod["spec"]["initContainers"] =
+            json!([{"name": "mesh", "image": "registry.example/mesh:1", "args": ["run=forever"], "restartPolicy": "Always"}]);
+        let world = Restarts::on(Profile::Kubelet(KubeletOptions::of(version)), &pod).await;
+        let _life = world.start_controller();
+        world.request("r", &json!({"podName": "p", "containers": [{"name": "mesh"}]})).await;
+        world.wait(30).await;
+        let after = world.pod();
+        let status = &after["status"]["initContainerStatuses"][0];
+        assert_eq!(
+            (state(&world, "r").0, status["restartCount"].as_i64()),
+            (phase.to_owned(), Some(restarts)),
+            "{version:?} {:?}",
+            state(&world, "r")
+        );
+        assert_eq!((world.restarts("app"), world.restarts("log")), (0, 0));
+        world.is_quiet().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

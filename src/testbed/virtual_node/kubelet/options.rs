@@ -16,9 +16,24 @@ pub enum KubeletVersion {
     V1_36,
 }
 
+impl KubeletVersion {
+    /// As a node names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V1_30 => "v1.30.14",
+            Self::V1_32 => "v1.32.13",
+            Self::V1_34 => "v1.34.4",
+            Self::V1_36 => "v1.36.3",
+        }
+    }
+}
+
 /// How a kubelet behaves. The times are those of a quiet node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KubeletOptions {
+    /// What its node says it is.
+    pub version: KubeletVersion,
     /// From a change of a pod at the API server until the kubelet acts on it.
     pub notice: Duration,
     /// Between two looks at the containers: nothing that happens to them is noticed sooner.
@@ -50,6 +65,7 @@ impl KubeletOptions {
     #[must_use]
     pub fn of(version: KubeletVersion) -> Self {
         Self {
+            version,
             notice: Duration::from_millis(100),
             relist: Duration::from_secs(1),
             sandbox: Duration::from_millis(200),
