@@ -46,19 +46,27 @@ async fn swaplet(arguments: &[&str]) {
 /// Pushes the image with the shell. Under each name it is another image, with an id of its own.
 pub async fn push_work(registry: &str, reference: &str) {
     let layer = work_layer();
-    let diff_id = format!("sha256:{}", Sha256::digest(&layer).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
-    let config = json!({
-        "architecture": "amd64", "os": "linux",
-        "config": {"User": "65532", "Env": ["PATH=/bin", format!("IMAGE={reference}")], "Entrypoint": ["/bin/sh", "-c"], "WorkingDir": "/"},
-        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
-    });
+    let config = work_config(&layer, reference);
     let client = Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() });
     let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
-    let config = Config::oci_v1(config.to_string(), None);
+    let config = Config::oci_v1(config, None);
     client.push(&reference.parse::<Reference>().unwrap(), &layers, config, &RegistryAuth::Anonymous, None).await.unwrap();
 }
 
-fn work_layer() -> Vec<u8> {
+pub fn work_config(layer: &[u8], reference: &str) -> String {
+    let config = json!({
+        "architecture": "amd64", "os": "linux",
+        "config": {"User": "65532", "Env": ["PATH=/bin", format!("IMAGE={reference}")], "Entrypoint": ["/bin/sh", "-c"], "WorkingDir": "/"},
+        "rootfs": {"type": "layers", "diff_ids": [digest(layer)]},
+    });
+    config.to_string()
+}
+
+pub fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+pub fn work_layer() -> Vec<u8> {
     let program = std::fs::read(BUSYBOX).unwrap_or_else(|error| panic!("{BUSYBOX}: {error}; install the Debian package busybox-static"));
     let mut archive = tar::Builder::new(Vec::new());
     let mut append = |path: &str, kind: tar::EntryType, data: &[u8], target: Option<&str>| {

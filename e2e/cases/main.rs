@@ -5,6 +5,7 @@
 //! * `KUBECONFIG`: an administrator of the cluster
 //! * `SWAPLET_E2E_REGISTRY`: a plain-HTTP registry, `host:port`, reachable from here and from the node
 //! * `SWAPLET_E2E_AUDIT_LOG`: the API server's audit log, which is the witness for every count of writes
+//! * `SWAPLET_E2E_CTR`: containerd's `ctr` with the arguments for the node's images, for images that no registry has
 //! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
 //! * `SWAPLET_E2E_HELM`: Helm, for the cases that install swaplet in the cluster
 //!
@@ -21,6 +22,7 @@ mod derived;
 mod finish;
 mod headroom;
 mod images;
+mod imported;
 mod install;
 mod leader;
 mod leash;
@@ -34,6 +36,7 @@ mod restart;
 mod restart_command;
 mod restart_config;
 mod restart_openkruise;
+mod restart_parking;
 mod restart_virtual;
 mod terminate;
 mod virtual_kubelet;

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use crate::audit::written_in;
 use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
-use crate::world::{World, eventually};
+use crate::world::{World, eventually, kubectl};
 
 static CRD: OnceCell<()> = OnceCell::const_new();
 
@@ -56,8 +56,13 @@ impl Restarts {
 
     /// A running pod `p` whose containers `app` and `log` share a volume.
     async fn run_pod(&self, policy: &str, app: &str) -> Pod {
+        self.run_pod_with(policy, container(&self.world, "app", app)).await
+    }
+
+    /// The same with this container `app`.
+    pub async fn run_pod_with(&self, policy: &str, app: Value) -> Pod {
         let mount = json!([{"name": "shared", "mountPath": "/shared"}]);
-        let mut containers = vec![container(&self.world, "app", app), container(&self.world, "log", EXITS_143)];
+        let mut containers = vec![app, container(&self.world, "log", EXITS_143)];
         containers.iter_mut().for_each(|container| container["volumeMounts"] = mount.clone());
         let mut spec = spec(policy, containers);
         spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
@@ -73,6 +78,11 @@ impl Restarts {
 
     pub async fn request(&self, name: &str, spec: &Value) {
         self.try_request(name, spec).await.unwrap();
+    }
+
+    /// What containers with the script [`COUNTS`] have left.
+    pub async fn starts(&self) -> String {
+        kubectl(&["exec", "-n", &self.world.namespace, "p", "-c", "log", "--", "cat", "/shared/starts"]).await
     }
 
     /// The states of the containers of a request, once it is completed.
@@ -106,12 +116,12 @@ fn app() -> Value {
     json!({"podName": "p", "containers": [{"name": "app"}]})
 }
 
-fn succeeded() -> Value {
+pub fn succeeded() -> Value {
     json!([{"name": "app", "phase": "Succeeded", "isKilled": true}])
 }
 
 /// Each start of this container leaves a line on the volume.
-const COUNTS: &str = "echo started >> /shared/starts; trap 'exit 143' TERM; while true; do sleep 0.1; done";
+pub const COUNTS: &str = "echo started >> /shared/starts; trap 'exit 143' TERM; while true; do sleep 0.1; done";
 
 async fn one_of_two(case: &str, policy: &str) {
     let restart = Restarts::new(case).await;
@@ -124,9 +134,7 @@ async fn one_of_two(case: &str, policy: &str) {
     assert_eq!((before.uid(), started(&before, "log")), (after.uid(), started(&after, "log")));
     let ip = |pod: &Pod| pod.status.as_ref().unwrap().pod_ip.clone();
     assert_eq!(ip(&before), ip(&after));
-    let exec = ["exec", "-n", &restart.world.namespace, "p", "-c", "log", "--", "cat", "/shared/starts"];
-    let seen = Command::new("kubectl").args(exec).output().await.unwrap();
-    assert_eq!(String::from_utf8_lossy(&seen.stdout), "started\nstarted\n", "{}", String::from_utf8_lossy(&seen.stderr));
+    assert_eq!(restart.starts().await, "started\nstarted\n");
 
     // Again, by the next spelling.
     restart.request("again", &app()).await;
@@ -289,4 +297,25 @@ async fn the_crd_alone_keeps_nobody_from_ending_sidecars() {
     world.create_job(job("job", spec("OnFailure", vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]))).await;
     world.job_ends("job", "Complete").await;
     world.done().await;
+}
+
+#[tokio::test]
+async fn a_native_sidecar_is_restarted_in_place() {
+    let restart = Restarts::new("restart-native").await;
+    let mut mesh = container(&restart.world, "mesh", EXITS_143);
+    mesh["restartPolicy"] = json!("Always");
+    let mut spec = spec("Never", vec![container(&restart.world, "app", EXITS_143)]);
+    spec["initContainers"] = json!([mesh]);
+    restart.world.create_pod(pod("p", spec)).await;
+    let native =
+        |pod: &Pod| pod.status.as_ref()?.init_container_statuses.as_ref()?.first().map(|status| (status.ready, status.restart_count));
+    let runs = |pod: &Pod| started(pod, "app").is_some() && native(pod) == Some((true, 0));
+    let before = restart.world.pod_is("p", "running", runs).await;
+    let _controller = restart.controller().await;
+    restart.request("r", &json!({"podName": "p", "containers": [{"name": "mesh"}]})).await;
+    assert_eq!(restart.completed("r").await, json!([{"name": "mesh", "phase": "Succeeded", "isKilled": true}]));
+    let after = restart.world.pod_is("p", "there", |_| true).await;
+    assert_eq!((native(&after), restarts(&after, "app")), (Some((true, 1)), 0));
+    assert_eq!((before.uid(), started(&before, "app")), (after.uid(), started(&after, "app")));
+    restart.world.done().await;
 }

@@ -1,0 +1,51 @@
+//! Images that are on the node and in no registry: imported into the node's containerd, as on machines without a registry.
+
+use oci_distribution::manifest::{IMAGE_LAYER_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE};
+use serde_json::json;
+
+use crate::images::{digest, work_config, work_layer};
+use crate::world::variable;
+
+/// Brings the image with the shell to the node under a name that no registry has; the digest of its configuration, which is its other name.
+pub async fn import_work(reference: &str) -> String {
+    let layer = work_layer();
+    let config = work_config(&layer, reference);
+    let described = |kind: &str, bytes: &[u8]| json!({"mediaType": kind, "digest": digest(bytes), "size": bytes.len()});
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": OCI_IMAGE_MEDIA_TYPE,
+        "config": described("application/vnd.oci.image.config.v1+json", config.as_bytes()),
+        "layers": [described(IMAGE_LAYER_MEDIA_TYPE, &layer)],
+    });
+    let manifest = manifest.to_string();
+    let mut entry = described(OCI_IMAGE_MEDIA_TYPE, manifest.as_bytes());
+    entry["annotations"] = json!({"io.containerd.image.name": reference});
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("image.tar");
+    let mut archive = tar::Builder::new(std::fs::File::create(&file).unwrap());
+    let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
+    let blob = |bytes: &[u8]| format!("blobs/{}", digest(bytes).replace(':', "/"));
+    for (path, bytes) in [
+        ("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.as_slice()),
+        ("index.json".to_owned(), index.as_bytes()),
+        (blob(config.as_bytes()), config.as_bytes()),
+        (blob(manifest.as_bytes()), manifest.as_bytes()),
+        (blob(&layer), &layer),
+    ] {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len().try_into().unwrap());
+        header.set_mode(0o644);
+        archive.append_data(&mut header, path, bytes).unwrap();
+    }
+    archive.finish().unwrap();
+    ctr(&["images", "import", file.to_str().unwrap()]).await;
+    digest(config.as_bytes())
+}
+
+/// Asks the node's containerd.
+pub async fn ctr(arguments: &[&str]) -> String {
+    let program = variable("SWAPLET_E2E_CTR");
+    let mut words = program.split_whitespace();
+    let output = tokio::process::Command::new(words.next().unwrap()).args(words).args(arguments).output().await.unwrap();
+    assert!(output.status.success(), "ctr {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}

@@ -1,0 +1,165 @@
+//! Images that have no other spelling, or only one that no registry knows, are restarted on a real kubelet.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::controller::Controller;
+use crate::imported::{ctr, import_work};
+use crate::pods::container;
+use crate::restart::{COUNTS, Restarts, restarts, started, succeeded};
+use crate::world::eventually;
+
+/// A controller that parks.
+async fn parking(restart: &Restarts) -> Controller {
+    Controller::start_with(&restart.world, &["--restart", "--park-image", &restart.world.images.park]).await
+}
+
+/// A name that no registry and no other run has.
+fn name(case: &str) -> String {
+    format!("imported.example/{case}:{}", std::process::id())
+}
+
+/// A container whose image has no name but the digest that the spec names already: it was imported, and its name was taken away.
+async fn without_a_name(restart: &Restarts, case: &str) -> Value {
+    let digest = import_work(&name(case)).await;
+    eventually("the kubelet's runtime to know the image by its digest", || async {
+        ctr(&["images", "ls", "-q"]).await.contains(&digest).then_some(())
+    })
+    .await;
+    ctr(&["images", "rm", "--sync", &name(case)]).await;
+    let mut app = container(&restart.world, "app", COUNTS);
+    app["image"] = json!(digest);
+    app["imagePullPolicy"] = json!("IfNotPresent");
+    app
+}
+
+fn image(pod: &Pod) -> &str {
+    pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
+}
+
+fn forced() -> Value {
+    json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})
+}
+
+/// It was started twice, the second time from the park image, and nothing else has changed.
+async fn was_parked_once(restart: &Restarts, before: &Pod) {
+    let after = restart.world.pod_is("p", "there", |_| true).await;
+    assert_eq!((image(before), restarts(&after, "app"), restarts(&after, "log")), (image(&after), 2, 0));
+    assert_eq!((before.uid(), started(before, "log")), (after.uid(), started(&after, "log")));
+    assert!(!after.labels().contains_key("swaplet.io/parked") && !after.annotations().contains_key("swaplet.io/parked"));
+    assert_eq!(restart.starts().await, "started\nstarted\n");
+}
+
+async fn park_and_back(case: &str, policy: &str) {
+    let restart = Restarts::new(case).await;
+    let app = without_a_name(&restart, case).await;
+    let before = restart.run_pod_with(policy, app).await;
+    let _controller = parking(&restart).await;
+    restart.request("careful", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+    let refused = restart.completed("careful").await[0]["message"].to_string();
+    assert!(refused.contains("park image") && refused.contains("forceRecreate"), "{refused}");
+    restart.request("r", &forced()).await;
+    assert_eq!(restart.completed("r").await, succeeded());
+    was_parked_once(&restart, &before).await;
+    restart.world.done().await;
+}
+
+#[tokio::test]
+async fn an_image_without_another_name_is_parked_under_on_failure() {
+    park_and_back("park-onfailure", "OnFailure").await;
+}
+
+#[tokio::test]
+async fn an_image_without_another_name_is_parked_under_never() {
+    park_and_back("park-never", "Never").await;
+}
+
+/// The digest that the node reports is another name of the image, and the first name one of that.
+#[tokio::test]
+async fn an_imported_image_goes_to_its_digest_and_back() {
+    let restart = Restarts::new("restart-imported").await;
+    let digest = import_work(&name("named")).await;
+    let mut app = container(&restart.world, "app", COUNTS);
+    app["image"] = json!(name("named"));
+    restart.run_pod_with("Never", app).await;
+    let _controller = parking(&restart).await;
+    for (nth, expected) in [(1, &digest), (2, &name("named"))] {
+        let request = format!("r{nth}");
+        restart.request(&request, &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+        assert_eq!(restart.completed(&request).await, succeeded());
+        let after = restart.world.pod_is("p", "there", |_| true).await;
+        assert_eq!((image(&after), restarts(&after, "app"), restarts(&after, "log")), (expected.as_str(), nth, 0));
+    }
+    restart.world.done().await;
+}
+
+/// How far a restart is, by what the API server has stored; each number is one write.
+fn stage(request: &Value, pod: &Pod, original: &str) -> usize {
+    let journal = request["metadata"]["annotations"]["swaplet.io/restart-journal"].as_str().unwrap_or_default();
+    let stages = [
+        !journal.is_empty(),
+        request["status"]["phase"] == "Recreating",
+        journal.contains(r#""parking":"out""#),
+        image(pod) != original,
+        request["status"]["containerRecreateStates"][0]["phase"] == "Recreating",
+        journal.contains(r#""parking":"back""#),
+        journal.contains(r#""parking":"back""#) && image(pod) == original,
+        request["status"]["phase"] == "Completed",
+    ];
+    stages.iter().rposition(|reached| *reached).map_or(0, |last| last + 1)
+}
+
+/// A controller is killed as soon as the next write is seen, again and again until none is left to be made.
+async fn killed_at_every_write(case: &str, policy: &str) {
+    let restart = Restarts::new(case).await;
+    let app = without_a_name(&restart, case).await;
+    let before = restart.run_pod_with(policy, app).await;
+    restart.request("r", &forced()).await;
+    let mut reached = 0;
+    let mut lives = 0;
+    while reached < 8 {
+        let controller = parking(&restart).await;
+        reached = eventually(&format!("more than {reached} writes"), || async {
+            let request = serde_json::to_value(restart.requests.get("r").await.unwrap()).unwrap();
+            let pod = restart.world.pod_is("p", "there", |_| true).await;
+            Some(stage(&request, &pod, image(&before))).filter(|now| *now > reached)
+        })
+        .await;
+        controller.kill().await;
+        lives += 1;
+        println!("{policy}: life {lives} ended after write {reached}");
+    }
+    let _last = parking(&restart).await;
+    assert_eq!(restart.completed("r").await, succeeded());
+    was_parked_once(&restart, &before).await;
+    assert!(lives >= 4, "killed only {lives} times");
+    restart.world.done().await;
+}
+
+#[tokio::test]
+async fn controllers_that_die_at_every_write_park_it_once_under_never() {
+    killed_at_every_write("park-dies-never", "Never").await;
+}
+
+#[tokio::test]
+async fn controllers_that_die_at_every_write_park_it_once_under_on_failure() {
+    killed_at_every_write("park-dies-onfailure", "OnFailure").await;
+}
+
+/// Nobody is there who has asked for it any more.
+#[tokio::test]
+async fn a_container_whose_request_is_deleted_while_it_is_parked_comes_back() {
+    let restart = Restarts::new("park-deleted").await;
+    let app = without_a_name(&restart, "park-deleted").await;
+    let before = restart.run_pod_with("Never", app).await;
+    let controller = parking(&restart).await;
+    restart.request("r", &forced()).await;
+    restart.world.pod_is("p", "parked", |pod| image(pod) != image(&before)).await;
+    controller.kill().await;
+    restart.requests.delete("r", &Default::default()).await.unwrap();
+    let _next = parking(&restart).await;
+    restart.world.pod_is("p", "as it was", |pod| image(pod) == image(&before) && restarts(pod, "app") == 2).await;
+    was_parked_once(&restart, &before).await;
+    restart.world.done().await;
+}
