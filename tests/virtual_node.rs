@@ -305,6 +305,7 @@ impl Cluster {
             instance: "test".to_owned(),
             push: None,
             restart: None,
+            warm: None,
             state_namespace: None,
             leadership: Leadership::undisputed(),
             selection: None,

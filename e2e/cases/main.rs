@@ -10,7 +10,7 @@
 //! * `SWAPLET_E2E_HELM`: Helm, for the cases that install swaplet in the cluster
 //!
 //! Each case has a namespace and controllers of its own, so all of them run at once. The controller is the real binary, with
-//! a ServiceAccount that has the rights of `deploy/rbac.yaml` and `deploy/restart.yaml`, and no others.
+//! a ServiceAccount that has the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 

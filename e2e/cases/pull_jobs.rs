@@ -1,12 +1,19 @@
 //! `ImagePullJob`s and `ImageListPullJob`s on a real API server and kubelet.
 
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use swaplet::objects::pull_job::{JobKind, PullJob};
 use tokio::sync::OnceCell;
 
-use crate::world::{World, kubectl};
+use crate::controller::Controller;
+use crate::pods::{pod, spec};
+use crate::warm_images::push;
+use crate::world::{World, eventually, kubectl, variable};
+
+const ONE: JobKind = JobKind::ImagePullJob;
+const LIST: JobKind = JobKind::ImageListPullJob;
 
 static CRDS: OnceCell<()> = OnceCell::const_new();
 
@@ -36,6 +43,57 @@ impl Jobs {
     async fn new(case: &str) -> Self {
         crds_are_there().await;
         Self { world: World::new(case).await }
+    }
+
+    /// A namespace under pod security `restricted` in which pods may be made, as `deploy/warm.yaml` has it.
+    async fn with_pods(case: &str) -> Self {
+        let jobs = Self::new(case).await;
+        let namespace = &*jobs.world.namespace;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("warm.yaml");
+        std::fs::write(&file, include_str!("../../deploy/warm.yaml").replace("swaplet-warm", namespace)).unwrap();
+        kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+        let account = format!("--serviceaccount={namespace}:swaplet");
+        kubectl(&["create", "rolebinding", "warmer", "-n", namespace, "--clusterrole", namespace, &account]).await;
+        jobs
+    }
+
+    async fn controller(&self) -> Controller {
+        Controller::start_with(&self.world, &["--warm", "--park-image", &self.world.images.park]).await
+    }
+
+    /// A job for the node of the cluster.
+    async fn start(&self, kind: JobKind, name: &str, mut spec: Value) {
+        spec["selector"] = json!({"names": [variable("SWAPLET_E2E_NODE")]});
+        if spec["completionPolicy"].is_null() {
+            spec["completionPolicy"] = json!({});
+        }
+        self.create(kind, name, &spec).await.unwrap();
+    }
+
+    async fn completed(&self, kind: JobKind, name: &str) -> Value {
+        eventually(&format!("{kind:?} {name} to be completed"), || async {
+            let status = self.api(kind).get(name).await.unwrap().data["status"].clone();
+            status["completionTime"].is_string().then_some(status)
+        })
+        .await
+    }
+
+    /// The warmer pods of a job, once there are some or none.
+    async fn has_pods(&self, some: bool) {
+        let jobs = ListParams::default().labels("swaplet.io/pull-job");
+        eventually(if some { "a warmer pod" } else { "the warmer pods to be gone" }, || async {
+            (self.world.api::<Pod>().list(&jobs).await.unwrap().items.is_empty() != some).then_some(())
+        })
+        .await;
+    }
+
+    async fn done(self) {
+        let namespace = self.world.namespace.clone();
+        for name in [namespace.clone(), format!("{namespace}-nodes")] {
+            kubectl(&["delete", "clusterrole", "--ignore-not-found", &name]).await;
+        }
+        self.world.done().await;
     }
 
     fn api(&self, kind: JobKind) -> Api<DynamicObject> {
@@ -102,10 +160,10 @@ async fn the_crds_refuse_what_openkruises_webhooks_refuse() {
     }
     for images in [json!([]), json!(["a", "a"]), json!((0..256).map(|n| format!("a:{n}")).collect::<Vec<_>>())] {
         let spec = json!({"images": images, "completionPolicy": {}});
-        assert!(jobs.create(JobKind::ImageListPullJob, "bad", &spec).await.is_err(), "{images}");
+        assert!(jobs.create(LIST, "bad", &spec).await.is_err(), "{images}");
     }
     let spec = json!({"image": "a", "completionPolicy": {"activeDeadlineSeconds": 599}});
-    let error = jobs.create(JobKind::ImagePullJob, "bad", &spec).await.expect_err("the deadline").to_string();
+    let error = jobs.create(ONE, "bad", &spec).await.expect_err("the deadline").to_string();
     assert!(error.contains("must be greater than pullPolicy.timeoutSeconds"), "{error}");
     jobs.world.done().await;
 }
@@ -124,20 +182,19 @@ async fn the_crds_take_what_openkruises_webhooks_take_and_fill_in_the_same() {
             assert!(PullJob::read(kind, created).unwrap().spec.is_ok());
         }
     }
-    let one = JobKind::ImagePullJob;
     let half =
         json!({"image": "a", "completionPolicy": {"activeDeadlineSeconds": 600}, "pullPolicy": {"backoffLimit": 1}, "pullSecrets": ["s"]});
-    let created = jobs.create(one, "half", &half).await.unwrap();
+    let created = jobs.create(ONE, "half", &half).await.unwrap();
     assert_eq!(created.data["spec"]["pullPolicy"], json!({"timeoutSeconds": 600, "backoffLimit": 1}));
     assert_eq!((&created.data["spec"]["imagePullPolicy"], created.metadata.finalizers), (&json!("IfNotPresent"), None));
     for secrets in [json!(["other"]), json!(null), json!([])] {
-        let error = jobs.edit(one, "half", &json!({"pullSecrets": secrets})).await.expect_err("immutable").to_string();
+        let error = jobs.edit(ONE, "half", &json!({"pullSecrets": secrets})).await.expect_err("immutable").to_string();
         assert!(error.contains("spec.pullSecrets is immutable"), "{error}");
     }
-    let edited = jobs.edit(one, "half", &json!({"image": "b", "parallelism": 7, "selector": {"names": ["n"]}})).await.unwrap();
+    let edited = jobs.edit(ONE, "half", &json!({"image": "b", "parallelism": 7, "selector": {"names": ["n"]}})).await.unwrap();
     assert_eq!(edited.metadata.generation, Some(2));
-    jobs.create(JobKind::ImageListPullJob, "list", &json!({"images": ["a"], "completionPolicy": {}, "pullSecrets": ["s"]})).await.unwrap();
-    jobs.edit(JobKind::ImageListPullJob, "list", &json!({"pullSecrets": ["other"]})).await.unwrap();
+    jobs.create(LIST, "list", &json!({"images": ["a"], "completionPolicy": {}, "pullSecrets": ["s"]})).await.unwrap();
+    jobs.edit(LIST, "list", &json!({"pullSecrets": ["other"]})).await.unwrap();
     both_versions_are_served(&jobs).await;
     jobs.world.done().await;
 }
@@ -153,6 +210,100 @@ async fn both_versions_are_served(jobs: &Jobs) {
         assert!(printed.starts_with("NAME   TOTAL   SUCCEEDED   COMPLETED   AGE"), "{printed}");
     }
     for kind in JobKind::ALL {
-        jobs.api(kind).delete_collection(&DeleteParams::default(), &kube::api::ListParams::default()).await.unwrap();
+        jobs.api(kind).delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_list_jobs_at_once_share_a_node_and_tell_what_is_missing() {
+    let jobs = Jobs::with_pods("pull-lists").await;
+    let registry = variable("SWAPLET_E2E_REGISTRY");
+    let name = |image: &str| format!("{registry}/e2e/jobs-{image}:{}", std::process::id());
+    let images = ["one", "two", "three", "four"].map(&name);
+    for image in &images {
+        push(&registry, image, json!({"User": "no-such-user", "Entrypoint": ["/no/such/program"]}), 64).await;
+    }
+    let missing = name("missing");
+    let _controller = jobs.controller().await;
+    let mut all = images.to_vec();
+    all.insert(1, missing.clone());
+    jobs.start(LIST, "all", json!({"images": all, "pullPolicy": {"backoffLimit": 0}})).await;
+    jobs.start(LIST, "some", json!({"images": images[1..]})).await;
+    let status = jobs.completed(LIST, "all").await;
+    let (count, good) = (all.len(), all.len() - 1);
+    assert_eq!([&status["desired"], &status["completed"], &status["succeeded"]], [count, count, good], "{status}");
+    let failed = &status["failedImageStatuses"];
+    assert_eq!((failed.as_array().unwrap().len(), &failed[0]["name"]), (1, &json!(missing)));
+    assert!(failed[0]["message"].as_str().unwrap().contains("not found"), "{failed}");
+    let status = jobs.completed(LIST, "some").await;
+    assert_eq!([&status["completed"], &status["succeeded"]], [3, 3], "{status}");
+    jobs.has_pods(false).await;
+    // The kubelet itself is the judge.
+    let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+    let mut spec = spec("Never", vec![json!({"name": "main", "image": images[0], "securityContext": security})]);
+    spec["securityContext"] = json!({"runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": {"type": "RuntimeDefault"}});
+    jobs.world.create_pod(pod("user", spec)).await;
+    eventually("the kubelet to find the image there", || async {
+        let events = jobs.world.api::<Event>().list(&ListParams::default().fields("involvedObject.name=user,reason=Pulled")).await.unwrap();
+        events.items.into_iter().filter_map(|event| event.message).any(|message| message.contains("already present")).then_some(())
+    })
+    .await;
+    jobs.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_can_be_edited_and_deleted_in_the_middle_and_lives_as_long_as_it_says() {
+    let jobs = Jobs::with_pods("pull-edit").await;
+    let _controller = jobs.controller().await;
+    let (work, exit, missing) = (&jobs.world.images.work, &jobs.world.images.exit, &jobs.world.images.missing);
+    jobs.start(ONE, "edited", json!({"image": missing, "pullPolicy": {"backoffLimit": 99}})).await;
+    jobs.has_pods(true).await;
+    jobs.edit(ONE, "edited", &json!({"image": work})).await.unwrap();
+    let status = jobs.completed(ONE, "edited").await;
+    assert_eq!([&status["succeeded"], &status["failed"], &status["observedGeneration"]], [1, 0, 2], "{status}");
+    jobs.has_pods(false).await;
+    jobs.start(LIST, "deleted", json!({"images": [missing], "pullPolicy": {"backoffLimit": 99}})).await;
+    jobs.has_pods(true).await;
+    jobs.api(LIST).delete("deleted", &DeleteParams::default()).await.unwrap();
+    jobs.has_pods(false).await;
+    jobs.start(ONE, "short", json!({"image": exit, "completionPolicy": {"ttlSecondsAfterFinished": 1}})).await;
+    eventually("the job to be deleted", || async { jobs.api(ONE).get_opt("short").await.unwrap().is_none().then_some(()) }).await;
+    jobs.has_pods(false).await;
+    jobs.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_is_killed_again_and_again_ends_the_job_as_one_that_is_not() {
+    let jobs = Jobs::with_pods("pull-kill").await;
+    let (work, exit, missing) = (&jobs.world.images.work, &jobs.world.images.exit, &jobs.world.images.missing);
+    jobs.start(LIST, "l", json!({"images": [work, missing, exit], "pullPolicy": {"backoffLimit": 0}})).await;
+    let generation = || async {
+        let pods = jobs.world.pods().await;
+        pods.first().map(|pod| (pod.metadata.uid.clone(), pod.metadata.generation))
+    };
+    let mut seen = generation().await;
+    // After the creation, and after each of two swaps.
+    for _ in 0..3 {
+        let controller = jobs.controller().await;
+        seen = eventually("another write", || async { Some(generation().await).filter(|now| now.is_some() && *now != seen) }).await;
+        controller.kill().await;
+    }
+    let _last = jobs.controller().await;
+    let status = jobs.completed(LIST, "l").await;
+    assert_eq!([&status["desired"], &status["completed"], &status["succeeded"]], [3, 3, 2], "{status}");
+    assert_eq!(status["failedImageStatuses"][0]["name"], **missing);
+    jobs.has_pods(false).await;
+    jobs.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_right_to_make_pods_a_job_fails_and_names_it() {
+    let jobs = Jobs::new("pull-denied").await;
+    let _controller = jobs.controller().await;
+    jobs.start(ONE, "denied", json!({"image": jobs.world.images.work, "pullSecrets": ["login"]})).await;
+    let status = jobs.completed(ONE, "denied").await;
+    assert_eq!([&status["desired"], &status["succeeded"], &status["failed"]], [1, 0, 1], "{status}");
+    let why = status["failures"][0]["message"].as_str().unwrap();
+    assert!(why.contains("cannot create resource \"pods\"") && why.contains(&jobs.world.namespace), "{why}");
+    jobs.done().await;
 }

@@ -157,8 +157,8 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, ask: impl 
     }
 }
 
-/// A ServiceAccount with the rights of `deploy/rbac.yaml` and `deploy/restart.yaml`, in this namespace only as far as they are of namespaces, and a kubeconfig for
-/// it.
+/// A ServiceAccount with the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, in this namespace only as
+/// far as they are of namespaces, and a kubeconfig for it.
 async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     let roles = ROLES.get_or_init(install_roles).await;
     let metadata = json!({"name": "swaplet", "namespace": namespace});
@@ -169,7 +169,7 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
         serde_json::from_value::<ServiceAccount>,
     )
     .await;
-    for role in ["swaplet", "swaplet-state", "swaplet-restart"] {
+    for role in ["swaplet", "swaplet-state", "swaplet-restart", "swaplet-pull-jobs"] {
         grant(client, namespace, roles, role).await;
     }
     let binding = binding("ClusterRoleBinding", &json!({"name": namespace}), &format!("{roles}swaplet-nodes"), namespace);
@@ -197,7 +197,13 @@ fn binding(kind: &str, metadata: &serde_json::Value, role: &str, namespace: &str
 /// The rights that the manifests give, no others: what the controller needs and lacks fails a case. Answers what the names of the roles
 /// begin with, which is another one for another manifest: two checkouts can use one cluster.
 async fn install_roles() -> String {
-    let manifest = concat!(include_str!("../../deploy/rbac.yaml"), "\n---\n", include_str!("../../deploy/restart.yaml"));
+    let manifest = concat!(
+        include_str!("../../deploy/rbac.yaml"),
+        "\n---\n",
+        include_str!("../../deploy/restart.yaml"),
+        "\n---\n",
+        include_str!("../../deploy/pull-jobs.yaml")
+    );
     let mut hasher = DefaultHasher::new();
     manifest.hash(&mut hasher);
     let prefix = format!("e2e-{:x}-", hasher.finish());

@@ -132,6 +132,7 @@ impl RescueArgs {
             write_deadline: Duration::from_secs(WRITE_SECONDS.into()),
             instance: instance(),
             restart: None,
+            warm: None,
             state_namespace: None,
             leadership: Leadership::undisputed(),
             selection: Some(Selection { pods, kept: snapshot.kept().clone(), progress }),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, ArgGroup, Args, ValueEnum};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +20,7 @@ use crate::controller::index::Rules;
 use crate::controller::lead::run_while_leading;
 use crate::controller::lease::{Leadership, LeaseKeeper};
 use crate::controller::metrics::Metrics;
+use crate::controller::pull_jobs::WarmSettings;
 use crate::controller::restart::RestartSettings;
 use crate::controller::restart_on::{MOUNT_DELAY_SECONDS, RestartOnSettings};
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
@@ -28,6 +29,9 @@ use crate::controller::serve::{Health, serve};
 use crate::decide::restart::ParkImage;
 use crate::image::build::derived_paths;
 use crate::image::reference::ImageReference;
+
+/// The namespace of `deploy/warm.yaml`.
+const WARM_NAMESPACE: &str = "swaplet-warm";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,13 +59,17 @@ Examples:
   # app=configmap/app-settings
   swaplet run --terminate=false --restart --restart-on-config --state-namespace swaplet
 
+  # Also pull images for ImagePullJobs and ImageListPullJobs
+  swaplet park-image push registry.example/swaplet/park:v1
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --park-image registry.example/swaplet/park:v1
+
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
 events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
 
 /// Ends the sidecars of pods whose main containers are done.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm"]).multiple(true)))]
 pub struct RunArgs {
     #[command(flatten)]
     rules: RulesArgs,
@@ -88,9 +96,17 @@ pub struct RunArgs {
     /// Others are restarted after 5 s without a further change
     #[arg(long, value_name = "SECONDS", default_value_t = MOUNT_DELAY_SECONDS, value_parser = clap::value_parser!(u16).range(5..=3600))]
     restart_on_config_delay: u16,
-    /// The image in which a container waits while it is restarted whose image has no other spelling; a static program that stays until
-    /// SIGTERM (`swaplet park-image push`). Without it such containers are not restarted
-    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "restart")]
+    /// Pull images for those who ask for it by an ImagePullJob or ImageListPullJob; needs deploy/warm.yaml, deploy/pull-jobs.yaml
+    /// and the CRDs, and leaves the jobs alone where OpenKruise is installed
+    #[arg(long, env = "SWAPLET_WARM", requires = "park_image")]
+    warm: bool,
+    /// The namespace of the pods of --warm; those of jobs with pull secrets are in the namespace of the job [default: the one
+    /// of --namespace, or else swaplet-warm]
+    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_WARM_NAMESPACE")]
+    warm_namespace: Option<String>,
+    /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With --restart a container waits in it whose
+    /// image has no other spelling; without it such containers are not restarted. The pods of --warm run its program
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
     park_image: Option<ImageReference>,
     /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push --path`
     #[arg(long, value_name = "PATH,...", env = "SWAPLET_PARK_IMAGE_PATHS", value_delimiter = ',', requires = "park_image")]
@@ -141,6 +157,8 @@ impl RunArgs {
             restart_on_config_delay,
             park_image,
             park_image_paths,
+            warm,
+            warm_namespace,
             leader_elect,
             concurrency,
             write_timeout,
@@ -158,6 +176,13 @@ impl RunArgs {
             .clone()
             .filter(|_| restart_on_config)
             .map(|state_namespace| RestartOnSettings { state_namespace, mount_delay: Duration::from_secs(restart_on_config_delay.into()) });
+        let only = if let [only] = &*namespace { only } else { WARM_NAMESPACE };
+        let warm_namespace = warm_namespace.unwrap_or_else(|| only.to_owned());
+        let warm = park_image.as_ref().filter(|_| warm).map(|park_image| WarmSettings {
+            namespace: warm_namespace.into(),
+            park_image: park_image.as_str().into(),
+            time_of_day: Arc::new(time_of_day),
+        });
         let park = park_image.map(|image| park(image, park_image_paths, &rules)).transpose()?;
         start_log(log_format);
         let push = registry.push(&rules);
@@ -169,6 +194,7 @@ impl RunArgs {
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
             restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day), on_config, park }),
+            warm,
             state_namespace,
             leadership: Leadership::undisputed(),
             selection: (!terminate).then(Selection::nothing),

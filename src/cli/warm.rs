@@ -24,6 +24,7 @@ use crate::controller::warm::{Job, warm};
 use crate::controller::writer_warm::Warmers;
 use crate::decide::warm::Limits;
 use crate::image::ImageReference;
+use crate::objects::pull_job::PodWishes;
 
 /// Something failed, or nothing could be warmed.
 const FAILED: u8 = 1;
@@ -142,7 +143,8 @@ impl WarmArgs {
             namespace: namespace.into(),
             run: run_id(time_of_day(), std::process::id()),
             park_image: park_image.as_str().into(),
-            pull_secrets: self.pull_secrets.iter().map(|name| name.as_str().into()).collect(),
+            job: None,
+            wishes: PodWishes { pull_secrets: self.pull_secrets.iter().map(|name| name.as_str().into()).collect(), ..PodWishes::default() },
             life_seconds,
         };
         let names: BTreeSet<String> = self.nodes.into_iter().collect();

@@ -36,6 +36,8 @@ pub struct Metrics {
     pub waiting: Gauge,
     /// Requests to restart containers that are not completed.
     pub requests: Gauge,
+    /// Jobs that pull images and are not completed.
+    pub pull_jobs: Gauge,
     /// Pods that wait for others of their Job.
     pub waiting_for_headroom: Gauge,
     swap_delay: Histogram,
@@ -54,6 +56,7 @@ impl Metrics {
             pods: Gauge::default(),
             waiting: Gauge::default(),
             requests: Gauge::default(),
+            pull_jobs: Gauge::default(),
             waiting_for_headroom: Gauge::default(),
             swap_delay: delay_histogram(),
             end_delay: delay_histogram(),
@@ -67,6 +70,7 @@ impl Metrics {
         registry.register("waiting", "Pods that wait for a write", metrics.waiting.clone());
         let requests = metrics.requests.clone();
         registry.register("requests", "ContainerRecreateRequests that are kept, because something is to be done for them", requests);
+        registry.register("pull_jobs", "Jobs that pull images and are not completed", metrics.pull_jobs.clone());
         let waiting = metrics.waiting_for_headroom.clone();
         registry.register("waiting_for_headroom", "Pods that wait until a swap does not fail their Job any more", waiting);
         let (swap, end) = (metrics.swap_delay.clone(), metrics.end_delay.clone());

@@ -1,4 +1,4 @@
-//! Watches of single objects, each by its name, for as long as it is needed.
+//! Watches of single objects, each by its name, or of a few, for as long as they are needed.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,15 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     where
         O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
-        let mut events = watch_selected(api, ListParams::default().fields(&format!("metadata.name={name}")));
+        self.watch_selected(api, ListParams::default().fields(&format!("metadata.name={name}")), read)
+    }
+
+    /// As [`watch`](Self::watch), of all objects that the selectors of `params` select.
+    pub fn watch_selected<O>(self, api: Api<O>, params: ListParams, read: impl Fn(O) -> T + Send + 'static) -> JoinHandle<()>
+    where
+        O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    {
+        let mut events = watch_selected(api, params);
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 if self.sender.send((self.key.clone(), event.map(&read))).await.is_err() {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::NamespaceResourceScope;
+use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client, Resource};
 
 /// The namespaces that the controller works in; all of them where none is named.
@@ -27,6 +28,29 @@ impl Namespaces {
     #[must_use]
     pub fn has(&self, namespace: &str) -> bool {
         self.0.is_empty() || self.0.contains(namespace)
+    }
+}
+
+impl Namespaces {
+    /// As [`apis`](Self::apis), for objects of a kind that is known at run time only.
+    #[must_use]
+    pub fn dynamic_apis(&self, client: &Client, resource: &ApiResource) -> Vec<Api<DynamicObject>> {
+        if self.0.is_empty() {
+            return vec![Api::all_with(client.clone(), resource)];
+        }
+        self.0.iter().map(|namespace| Api::namespaced_with(client.clone(), namespace, resource)).collect()
+    }
+
+    /// Whether this namespace is one of them.
+    #[must_use]
+    pub fn contain(&self, namespace: &str) -> bool {
+        self.0.is_empty() || self.0.contains(namespace)
+    }
+
+    /// These, and another one.
+    #[must_use]
+    pub fn and(&self, namespace: &str) -> Self {
+        if self.0.is_empty() { Self::default() } else { self.0.iter().cloned().chain([namespace.to_owned()]).collect() }
     }
 }
 

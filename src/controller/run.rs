@@ -22,6 +22,7 @@ use super::namespaces::Namespaces;
 use super::nodes::Learned;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
+use super::pull_jobs::{self, WarmSettings};
 use super::report::Reporter;
 use super::restart::{Driver, RestartSettings};
 use super::selection::{Progress, Selected, Selection};
@@ -66,6 +67,8 @@ pub struct Settings {
     pub push: Option<Push>,
     /// Whether containers are restarted for those who ask for it by a `ContainerRecreateRequest`.
     pub restart: Option<RestartSettings>,
+    /// Whether images are pulled for those who ask for it by an `ImagePullJob` or `ImageListPullJob`.
+    pub warm: Option<WarmSettings>,
     /// Whether this process may write.
     pub leadership: Leadership,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
@@ -100,6 +103,7 @@ pub async fn run(
     let mut jobs = watch_all(settings.namespaces.apis::<JobWire>(&client), "");
     let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
     let mut openkruise = observe(client.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
+    let mut pull_jobs = pull_jobs::start(&client, &settings, &metrics);
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client.clone(), namespace).await;
@@ -122,6 +126,7 @@ pub async fn run(
             happened = controller.restarts.next() => controller.see_restart(happened?),
             () = restart_on.died() => return Err(TaskDied::of("the task of restarts for changed configuration")),
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
+            died = pull_jobs.died() => return Err(died),
             () = sleep_until(due) => controller.wake(),
         }
     }

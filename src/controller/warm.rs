@@ -20,7 +20,7 @@ use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
 use crate::decide::warm::nodes::why_not;
 use crate::decide::warm::pulled::Pulled;
-use crate::decide::warm::{Action, Answer, Ended, Limits, Warming};
+use crate::decide::warm::{Action, Answer, Elsewhere, Ended, Limits, Warming};
 use crate::objects::node::{Node, NodeWire};
 use crate::objects::warmer_pod::WarmerPodWire;
 
@@ -262,7 +262,7 @@ impl Run {
     }
 
     fn start_writes(&mut self) {
-        for (node, action) in self.warming.step(self.clock.now()) {
+        for (node, action) in self.warming.step(self.clock.now(), |_| Elsewhere::default()) {
             self.has_written = true;
             let (writer, warmers) = (self.writer.clone(), self.job.warmers.clone());
             self.writes.spawn(async move {

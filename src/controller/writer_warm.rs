@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use super::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
 use crate::decide::warm::{Action, Answer};
 use crate::image::Kind;
-use crate::objects::warmer_pod::{BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, NAME_PREFIX, NODE, RUN, WarmerPodWire};
+use crate::objects::pull_job::PodWishes;
+use crate::objects::warmer_pod::{
+    BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, JOB, JOB_NAMESPACE, NAME_PREFIX, NODE, RUN, WarmerPod, WarmerPodWire,
+};
 
 /// Where the park program is copied to. A name that no image has: what an image has there would be hidden.
 const MOUNT: &str = "/.swaplet-warm";
@@ -26,8 +29,10 @@ pub struct Warmers {
     pub run: Box<str>,
     /// The image whose program the containers run.
     pub park_image: Box<str>,
-    /// Secrets of the namespace that the kubelet pulls with. They are named, and never read.
-    pub pull_secrets: Vec<Box<str>>,
+    /// The namespace and the uid of the job that they are for, if they are for one.
+    pub job: Option<(Box<str>, Box<str>)>,
+    /// What they have to be like. Secrets are named, and never read.
+    pub wishes: PodWishes,
     /// After so many seconds the kubelet ends a pod, also where nobody is left to delete it.
     pub life_seconds: u64,
 }
@@ -39,7 +44,7 @@ impl Writer {
             match action {
                 Action::Create { image, number } => self.create_warmer(warmers, node, image, *number).await,
                 Action::Swap { name, .. } => self.swap_warmer(warmers, name, action).await,
-                Action::Delete { name, uid } => self.delete_warmer(warmers, name, uid).await,
+                Action::Delete { name, uid } => self.delete_warmer(warmers.pods(), name, uid).await,
             }
         });
         written.await.unwrap_or_else(|outcome| match outcome {
@@ -54,6 +59,14 @@ impl Writer {
         })
     }
 
+    /// Deletes a pod that nobody needs any more.
+    ///
+    /// # Errors
+    /// [`Outcome`]
+    pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), Outcome> {
+        self.in_time(self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid)).await.map(drop)
+    }
+
     async fn create_warmer(&self, warmers: &Warmers, node: &str, image: &str, number: u32) -> kube::Result<Result<Answer, Outcome>> {
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         let body = serde_json::to_vec(&pod(warmers, node, image, number)).map_err(kube::Error::SerdeError)?;
@@ -65,10 +78,10 @@ impl Writer {
         self.ask(warmers.pods().patch(name, &params(), &patch)).await
     }
 
-    async fn delete_warmer(&self, warmers: &Warmers, name: &str, uid: &str) -> kube::Result<Result<Answer, Outcome>> {
+    async fn delete_warmer(&self, pods: Request, name: &str, uid: &str) -> kube::Result<Result<Answer, Outcome>> {
         let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
         let params = DeleteParams { preconditions, ..DeleteParams::default() };
-        let request = warmers.pods().delete(name, &params).map_err(kube::Error::BuildRequest)?;
+        let request = pods.delete(name, &params).map_err(kube::Error::BuildRequest)?;
         // The pod in the answer may be gone for good by now, which only the watch tells.
         Ok(match self.send(request).await? {
             Ok(_) => Ok(Answer::Done),
@@ -96,8 +109,12 @@ impl Warmers {
     }
 
     fn pods(&self) -> Request {
-        Request::new(WarmerPodWire::url_path(&(), Some(&self.namespace)))
+        pods_of(&self.namespace)
     }
+}
+
+fn pods_of(namespace: &str) -> Request {
+    Request::new(WarmerPodWire::url_path(&(), Some(namespace)))
 }
 
 /// Image and annotations in one patch, for the pod, the container and the image that the decision was about.
@@ -123,12 +140,13 @@ pub fn swap_patch(swap: &Action) -> JsonPatch {
 #[must_use]
 pub fn pod(warmers: &Warmers, node: &str, image: &str, number: u32) -> Value {
     let program = format!("{MOUNT}/park");
-    let secrets: Vec<_> = warmers.pull_secrets.iter().map(|name| json!({"name": name})).collect();
+    let secrets: Vec<_> = warmers.wishes.pull_secrets.iter().map(|name| json!({"name": name})).collect();
     let by_name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
     let mount = |read_only: bool| json!([{"name": "park", "mountPath": MOUNT, "readOnly": read_only}]);
     let container = |name: &str, image: &str, command: &[&str], read_only: bool| {
+        let policy = if read_only && warmers.wishes.always_pulls { "Always" } else { "IfNotPresent" };
         json!({
-            "name": name, "image": image, "imagePullPolicy": "IfNotPresent", "command": command, "workingDir": "/",
+            "name": name, "image": image, "imagePullPolicy": policy, "command": command, "workingDir": "/",
             "volumeMounts": mount(read_only),
             // The limit is for the runtime that starts the container, which needs more than the program.
             "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}, "limits": {"memory": "64Mi"}},
@@ -141,9 +159,7 @@ pub fn pod(warmers: &Warmers, node: &str, image: &str, number: u32) -> Value {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
             "name": name(warmers, node, number), "namespace": warmers.namespace,
-            // A mesh would put a container of its own beside it.
-            "labels": {RUN: warmers.run, "app.kubernetes.io/name": "swaplet-warmer", "sidecar.istio.io/inject": "false"},
-            "annotations": {NODE: node, IMAGE: image, "cluster-autoscaler.kubernetes.io/safe-to-evict": "true"},
+            "labels": labels(warmers), "annotations": annotations(warmers, node, image),
         },
         "spec": {
             "restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "activeDeadlineSeconds": warmers.life_seconds,
@@ -161,6 +177,27 @@ pub fn pod(warmers: &Warmers, node: &str, image: &str, number: u32) -> Value {
             "containers": [container(CONTAINER, image, &[&program], true)],
         },
     })
+}
+
+/// A mesh would put a container of its own beside ours. What the pod is known by outranks what a job asks for.
+fn labels(warmers: &Warmers) -> Value {
+    let mut labels = json!(warmers.wishes.labels);
+    labels[RUN] = Value::from(&*warmers.run);
+    labels["app.kubernetes.io/name"] = "swaplet-warmer".into();
+    labels["sidecar.istio.io/inject"] = "false".into();
+    if let Some((namespace, uid)) = &warmers.job {
+        labels[JOB_NAMESPACE] = Value::from(&**namespace);
+        labels[JOB] = Value::from(&**uid);
+    }
+    labels
+}
+
+fn annotations(warmers: &Warmers, node: &str, image: &str) -> Value {
+    let mut annotations = json!(warmers.wishes.annotations);
+    annotations[NODE] = node.into();
+    annotations[IMAGE] = image.into();
+    annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "true".into();
+    annotations
 }
 
 /// Another one for every node and every number, however long the name of the node is.

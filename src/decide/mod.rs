@@ -27,6 +27,7 @@ pub mod openkruise;
 pub mod past_exits;
 mod preflight;
 pub mod proof;
+pub mod pull_job;
 pub mod reason;
 pub mod recreate;
 pub mod restart;

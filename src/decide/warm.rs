@@ -110,6 +110,15 @@ pub struct Ended {
     pub pulled: Option<Pulled>,
 }
 
+/// What others do on a node who warm images as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// A pod of theirs is there: no other begins.
+    pub taken: bool,
+    /// They wait for the node.
+    pub wanted: bool,
+}
+
 /// The same images on all of these nodes.
 #[derive(Debug)]
 pub struct Warming {
@@ -134,12 +143,74 @@ impl Warming {
 
     /// Adds a node on which images can be warmed.
     pub fn add(&mut self, node: &str, ready: bool, now: Duration) {
+        self.skipped.remove(node);
         self.nodes.insert(node.into(), NodeProgress::new(&self.images, ready, now));
     }
 
     /// Adds a node on which none can, and why.
     pub fn skip(&mut self, node: &str, why: String) {
+        self.nodes.remove(node);
         self.skipped.insert(node.into(), why);
+    }
+
+    /// Forgets a node; a pod that is there is left to whoever asks this.
+    pub fn leave(&mut self, node: &str) {
+        self.nodes.remove(node);
+        self.skipped.remove(node);
+    }
+
+    /// Whether images are warmed on this node.
+    #[must_use]
+    pub fn has(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// What bounds the work from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The images from now on; what is known of those that stay is kept.
+    pub fn set_images(&mut self, images: Vec<Box<str>>) {
+        self.images = images;
+        self.nodes.values_mut().for_each(|node| node.set_images(&self.images));
+    }
+
+    /// Nothing more is tried: what is open has failed.
+    pub fn give_up(&mut self, why: &str) {
+        self.nodes.values_mut().for_each(|node| node.fail_all(why));
+    }
+
+    /// Somebody else has proved that an image is on a node.
+    pub fn found(&mut self, node: &str, image: &str, pulled: Option<&Pulled>) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.found(image, pulled);
+        }
+    }
+
+    /// Images that have failed on a node get another chance.
+    pub fn try_again(&mut self, node: &str, ready: bool, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.try_again(&self.images, ready, now);
+        }
+    }
+
+    /// Whether a node may be pulling.
+    #[must_use]
+    pub fn is_active(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(NodeProgress::is_active)
+    }
+
+    /// The nodes that may be pulling.
+    pub fn active(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter(|(_, node)| node.is_active()).map(|(name, _)| &**name)
+    }
+
+    /// Whether a node waits for nothing but leave to begin.
+    #[must_use]
+    pub fn waits_for(&self, node: &str, now: Duration) -> bool {
+        let may_begin = || self.active().count() < self.limits.parallelism;
+        self.nodes.get(node).is_some_and(|node| node.wants_slot(now)) && may_begin()
     }
 
     /// The nodes that are left out, and why.
@@ -192,15 +263,20 @@ impl Warming {
         self.nodes.values_mut().for_each(|node| node.hear(uid, pulled));
     }
 
-    /// What is to be written now: at most one thing per node, and none where a write is under way.
-    pub fn step(&mut self, now: Duration) -> Vec<(Box<str>, Action)> {
+    /// What is to be written now: at most one thing per node, and none where a write is under way. `elsewhere` tells of a node what others
+    /// do there.
+    pub fn step(&mut self, now: Duration, elsewhere: impl Fn(&str) -> Elsewhere) -> Vec<(Box<str>, Action)> {
+        let parallelism = self.limits.parallelism;
         let mut active = self.nodes.values().filter(|node| node.is_active()).count();
-        let wanted = active >= self.limits.parallelism && self.nodes.values().any(|node| node.wants_slot(now));
+        let mut excess = active.saturating_sub(parallelism);
+        let wanted = active >= parallelism && self.nodes.iter().any(|(name, node)| node.wants_slot(now) && !elsewhere(name).taken);
         let mut actions = Vec::new();
         for (name, node) in &mut self.nodes {
-            let slots = Slots { free: active < self.limits.parallelism, wanted };
+            let elsewhere = elsewhere(name);
+            let slots = Slots { free: active < parallelism && !elsewhere.taken, wanted: wanted || elsewhere.wanted, excess: excess > 0 };
             let action = node.step(&self.limits, slots, now);
             active += usize::from(matches!(action, Some(Action::Create { .. })));
+            excess -= usize::from(slots.excess && matches!(action, Some(Action::Delete { .. })));
             actions.extend(action.map(|action| (name.clone(), action)));
         }
         actions

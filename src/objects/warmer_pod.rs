@@ -14,6 +14,10 @@ use super::wire::StateWire;
 
 /// The label of all warmer pods; its value says which run has made them.
 pub const RUN: &str = "swaplet.io/warm";
+/// The label of the pods of a job; its value is the uid of the job.
+pub const JOB: &str = "swaplet.io/pull-job";
+/// The label with the namespace of that job.
+pub const JOB_NAMESPACE: &str = "swaplet.io/pull-job-namespace";
 /// The annotation with the name of the node, which may be too long for a label.
 pub const NODE: &str = "swaplet.io/warm-node";
 /// The annotation with the image as it was asked for: a webhook may store another spelling in the spec.
@@ -34,6 +38,14 @@ pub struct WarmerPod {
     pub name: Box<str>,
     /// `metadata.uid`
     pub uid: Box<str>,
+    /// `metadata.namespace`
+    pub namespace: Box<str>,
+    /// The label [`RUN`].
+    pub run: Box<str>,
+    /// The label [`JOB`]; empty in a pod of no job.
+    pub job: Box<str>,
+    /// The label [`JOB_NAMESPACE`].
+    pub job_namespace: Box<str>,
     /// `metadata.generation`; 0 on API servers that do not count it for pods.
     pub generation: i64,
     /// The node that it is for.
@@ -102,11 +114,24 @@ struct TopWire {
 #[serde(rename_all = "camelCase", default)]
 struct MetaWire {
     name: Text,
+    namespace: Text,
     uid: Text,
+    labels: Lenient<Object<LabelsWire>>,
     resource_version: Text,
     generation: Lenient<Option<i64>>,
     deletion_timestamp: Lenient<Present>,
     annotations: Lenient<Object<AnnotationsWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LabelsWire {
+    #[serde(rename = "swaplet.io/warm")]
+    run: Text,
+    #[serde(rename = "swaplet.io/pull-job")]
+    job: Text,
+    #[serde(rename = "swaplet.io/pull-job-namespace")]
+    job_namespace: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -171,12 +196,16 @@ impl WarmerPodWire {
     #[must_use]
     pub fn read(self) -> Option<WarmerPod> {
         let Self { meta, spec, status, .. } = self;
-        let annotations = meta.annotations.value.0;
+        let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
         let mut containers = spec.containers.value.into_iter().map(|container| container.value.0).enumerate();
         let (index, container) = containers.find(|(_, container)| container.name.value.as_deref() == Some(CONTAINER))?;
         Some(WarmerPod {
             name: meta.name.value?,
             uid: meta.uid.value?,
+            namespace: meta.namespace.value.unwrap_or_default(),
+            run: labels.run.value.unwrap_or_default(),
+            job: labels.job.value.unwrap_or_default(),
+            job_namespace: labels.job_namespace.value.unwrap_or_default(),
             generation: meta.generation.value.unwrap_or_default(),
             node: annotations.node.value?,
             wanted: annotations.image.value?,

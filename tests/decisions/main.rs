@@ -31,6 +31,7 @@ mod rollout;
 mod small_pods;
 mod verdicts;
 mod warm;
+mod warm_jobs;
 mod warm_known;
 mod warm_pods;
 mod writes;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet::decide::warm::pulled::Pulled;
-use swaplet::decide::warm::{Action, Answer, End, Limits, Warming};
+use swaplet::decide::warm::{Action, Answer, Elsewhere, End, Limits, Warming};
 use swaplet::objects::warmer_pod::{WarmerPod, WarmerPodWire};
 
 pub const A: &str = "r.example/a:1";
@@ -90,7 +90,7 @@ impl Node {
 
     /// What is to be written for the node; nothing is for any other.
     pub fn step(&mut self) -> Option<Action> {
-        let mut actions = self.warming.step(self.now);
+        let mut actions = self.warming.step(self.now, |_| Elsewhere::default());
         assert!(actions.len() <= 1 && actions.iter().all(|(node, _)| &**node == "n"), "{actions:?}");
         actions.pop().map(|(_, action)| action)
     }

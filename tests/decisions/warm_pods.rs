@@ -7,7 +7,7 @@ use swaplet::decide::node_class::Recognised;
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::warm::nodes::why_not;
 use swaplet::decide::warm::pulled::Pulled;
-use swaplet::decide::warm::{Action, Answer, Limits, Warming};
+use swaplet::decide::warm::{Action, Answer, Elsewhere, Limits, Warming};
 
 use crate::node_classes::node as node_object;
 use crate::warm::{A, B, Node, nothing, object, pod, read, refused, running, seconds};
@@ -84,7 +84,10 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     warming.add("a", true, Duration::ZERO);
     warming.add("b", true, Duration::ZERO);
     let creates = |warming: &mut Warming| {
-        let created = warming.step(Duration::ZERO).into_iter().filter(|(_, action)| matches!(action, Action::Create { .. }));
+        let created = warming
+            .step(Duration::ZERO, |_| Elsewhere::default())
+            .into_iter()
+            .filter(|(_, action)| matches!(action, Action::Create { .. }));
         created.map(|(node, _)| node).collect::<Vec<_>>()
     };
     assert_eq!(creates(&mut warming), ["a".into()]);
@@ -95,7 +98,7 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     warming.written("a", &create, Answer::Pod(Box::new(pod)), Duration::ZERO);
     assert!(creates(&mut warming).is_empty());
     warming.node_is_gone("a");
-    let actions = warming.step(Duration::ZERO);
+    let actions = warming.step(Duration::ZERO, |_| Elsewhere::default());
     assert!(matches!(&actions[..], [(_, Action::Delete { .. }), (node, Action::Create { .. })] if &**node == "b"), "{actions:?}");
 }
 
@@ -113,7 +116,7 @@ fn a_slot_is_taken_until_the_pod_is_gone() {
     leaving.deleting = true;
     node.sees(leaving).is_silent();
     node.warming.pod_is_gone("u", node.now);
-    let actions = node.warming.step(node.now);
+    let actions = node.warming.step(node.now, |_| Elsewhere::default());
     assert!(matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"), "{actions:?}");
 }
 
@@ -152,7 +155,7 @@ fn a_node_that_only_waits_for_another_try_gives_its_slot_to_those_who_want_it() 
     node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).is_silent();
     node.warming.add("z", true, Duration::ZERO);
     node.deletes("u");
-    let actions = node.warming.step(node.now);
+    let actions = node.warming.step(node.now, |_| Elsewhere::default());
     assert!(matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"), "{actions:?}");
     node.after(12).is_silent();
 }

@@ -13,6 +13,7 @@ use swaplet::controller::index::Rules;
 use swaplet::controller::lease::Leadership;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::namespaces::Namespaces;
+use swaplet::controller::pull_jobs::WarmSettings;
 use swaplet::controller::restart::RestartSettings;
 use swaplet::controller::restart_on::RestartOnSettings;
 use swaplet::controller::run::{Settings, run};
@@ -158,6 +159,15 @@ impl World {
         self.start(SWAPLET, CONCURRENCY, |settings| {
             let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
             settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: Some(on_config), park: None });
+        })
+    }
+
+    /// Starts a controller that pulls images for those who ask for it by jobs.
+    pub fn start_warming_controller(&self, park_image: &str, namespace: &str) -> Life {
+        let clock = self.server.clock();
+        self.start(SWAPLET, CONCURRENCY, |settings| {
+            let time_of_day = Arc::new(move || clock.now());
+            settings.warm = Some(WarmSettings { namespace: namespace.into(), park_image: park_image.into(), time_of_day });
         })
     }
 
@@ -364,6 +374,7 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         write_deadline: Duration::from_secs(10),
         instance: user_agent.to_owned(),
         restart: None,
+        warm: None,
         state_namespace: None,
         selection: None,
         push: None,

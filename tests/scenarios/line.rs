@@ -63,6 +63,14 @@ impl Sent {
     pub fn is_watch_of_pods(&self) -> bool {
         self.uri.contains("watch=true") && self.uri.contains("/pods?")
     }
+
+    /// Whether it is a patch, or makes or deletes a pod.
+    fn is_write(&self) -> bool {
+        let path = self.uri.split('?').next().unwrap_or_default();
+        let is_of_pods =
+            (self.method == Method::POST && path.ends_with("/pods")) || (self.method == Method::DELETE && path.contains("/pods/"));
+        self.method == Method::PATCH || is_of_pods
+    }
 }
 
 impl Line {
@@ -104,9 +112,9 @@ impl Line {
         self.sent().into_iter().filter(Sent::is_watch_of_pods).map(|sent| sent.at).collect()
     }
 
-    /// When the patches left.
+    /// When the patches left, and what else writes pods.
     pub fn patched_at(&self) -> Vec<Instant> {
-        self.sent().into_iter().filter(|sent| sent.method == Method::PATCH).map(|sent| sent.at).collect()
+        self.sent().into_iter().filter(Sent::is_write).map(|sent| sent.at).collect()
     }
 
     /// The largest number of patches that were under way at once.
@@ -115,14 +123,14 @@ impl Line {
     }
 
     async fn pass(self, mut request: Request<Body>) -> Result<Response<ResponseBody>, BoxError> {
-        let is_patch = *request.method() == Method::PATCH;
         let sent = Sent { at: Instant::now(), method: request.method().clone(), uri: request.uri().to_string() };
+        let is_write = sent.is_write();
         self.0.sent.lock().unwrap().push(sent);
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(self.0.user_agent));
         if self.0.hidden.lock().unwrap().is_some_and(|start| request.uri().path().starts_with(start)) {
             *request.uri_mut() = "/apis/hidden.example/v1".parse()?;
         }
-        if !is_patch {
+        if !is_write {
             return self.0.server.clone().call(request).await;
         }
         let _under_way = UnderWay::enter(&self.0);

@@ -23,6 +23,7 @@ mod nodes;
 mod objects;
 mod openkruise;
 mod probe;
+mod pull_jobs;
 mod restart;
 mod selection;
 mod shapes;

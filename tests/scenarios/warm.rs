@@ -11,6 +11,7 @@ use swaplet::controller::warm::{Finished, Job, News, WarmError, warm};
 use swaplet::controller::writer_warm::Warmers;
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::warm::{End, Limits};
+use swaplet::objects::pull_job::PodWishes;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::scheduler;
 use swaplet::testbed::virtual_node::{ImageOptions, NodeOptions, Profile, VirtualNode};
@@ -18,16 +19,16 @@ use tokio::time::{sleep, timeout};
 
 use super::harness::World;
 
-const PARK: &str = "registry.example/swaplet/park:v1";
-const NAMESPACE: &str = "warm";
-const JSON: &str = "application/json";
+pub const PARK: &str = "registry.example/swaplet/park:v1";
+pub const NAMESPACE: &str = "warm";
+pub const JSON: &str = "application/json";
 /// The user agent of the one who warms.
 const WARMER: &str = "warmer";
 
 /// A cluster of mock nodes with a scheduler.
-struct Cluster {
-    world: World,
-    nodes: BTreeMap<String, VirtualNode>,
+pub struct Cluster {
+    pub world: World,
+    pub nodes: BTreeMap<String, VirtualNode>,
 }
 
 /// What a run has told and what has become of it.
@@ -44,7 +45,7 @@ impl Cluster {
         Self { world, nodes: BTreeMap::new() }
     }
 
-    async fn with_kubelets(count: usize, images: &ImageOptions) -> Self {
+    pub async fn with_kubelets(count: usize, images: &ImageOptions) -> Self {
         let mut cluster = Self::new().await;
         for number in 0..count {
             cluster.start(NodeOptions { images: images.clone(), ..NodeOptions::new(&format!("n{number}"), Profile::kubelet()) });
@@ -53,7 +54,7 @@ impl Cluster {
         cluster
     }
 
-    fn start(&mut self, options: NodeOptions) {
+    pub fn start(&mut self, options: NodeOptions) {
         let (name, clock) = (options.name.clone(), self.world.server.clock());
         let node = VirtualNode::new(self.world.server.client_as("node"), clock, options);
         tokio::spawn(node.clone().run());
@@ -74,7 +75,7 @@ impl Cluster {
         self.world.server.faults().add(narrow(Rule::new(effect).user_agent(WARMER)))
     }
 
-    fn pods(&self) -> Vec<Arc<Value>> {
+    pub fn pods(&self) -> Vec<Arc<Value>> {
         self.world.server.peek_all("pods")
     }
 
@@ -156,19 +157,20 @@ fn job(images: Vec<Box<str>>, parallelism: usize) -> Job {
         namespace: NAMESPACE.into(),
         run: "run1".into(),
         park_image: PARK.into(),
-        pull_secrets: Vec::new(),
+        job: None,
+        wishes: PodWishes::default(),
         life_seconds: 86_400,
     };
     let limits = Limits { parallelism, timeout: Duration::from_secs(120), backoff_limit: 2 };
     Job { images, selector: String::new(), names: BTreeSet::new(), limits, warmers, table: NodeTable::built_in() }
 }
 
-fn missing(pattern: &str) -> ImageOptions {
+pub fn missing(pattern: &str) -> ImageOptions {
     ImageOptions { missing: vec![pattern.parse().unwrap()], ..ImageOptions::default() }
 }
 
 /// Watches which nodes have a warmer pod; the most at a time, and of pods.
-fn watch_nodes(cluster: &Cluster) -> Arc<Mutex<(usize, usize)>> {
+pub fn watch_nodes(cluster: &Cluster) -> Arc<Mutex<(usize, usize)>> {
     let most = Arc::new(Mutex::new((0, 0)));
     let (server, noted) = (cluster.world.server.clone(), most.clone());
     tokio::spawn(async move {
@@ -184,7 +186,7 @@ fn watch_nodes(cluster: &Cluster) -> Arc<Mutex<(usize, usize)>> {
 }
 
 /// The full size takes minutes without optimisation.
-const CROWD: (usize, usize) = if cfg!(debug_assertions) { (12, 6) } else { (200, 30) };
+pub const CROWD: (usize, usize) = if cfg!(debug_assertions) { (12, 6) } else { (200, 30) };
 
 #[tokio::test(start_paused = true)]
 async fn never_more_nodes_pull_than_parallelism_says_and_all_become_warm() {

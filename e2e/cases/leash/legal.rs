@@ -9,6 +9,7 @@ use swaplet::controller::writer_finish::{NUDGE, finish_patch};
 use swaplet::controller::writer_warm::{self, Warmers};
 use swaplet::decide::decision::Finish;
 use swaplet::objects::pod::Phase;
+use swaplet::objects::pull_job::PodWishes;
 
 use super::pods::{DIGEST, pod, side};
 use super::{Leashed, dry_post};
@@ -24,7 +25,8 @@ pub fn warmers(leashed: &Leashed) -> Warmers {
         namespace: leashed.world.namespace.as_str().into(),
         run: "run1".into(),
         park_image: leashed.world.images.park.as_str().into(),
-        pull_secrets: vec!["secret".into()],
+        job: None,
+        wishes: PodWishes { pull_secrets: vec!["secret".into()], ..PodWishes::default() },
         life_seconds: 600,
     }
 }

@@ -126,6 +126,7 @@ async fn controller(client: Client) {
         instance: CONTROLLER.to_owned(),
         push: None,
         restart: None,
+        warm: None,
         state_namespace: None,
         leadership: Leadership::undisputed(),
         selection: None,

@@ -58,9 +58,17 @@ pub fn observe(client: Client, scope: Scope) -> mpsc::Receiver<News> {
 /// # Errors
 /// It has not answered; in words.
 pub async fn serves_requests(client: &Client) -> Result<bool, String> {
+    serves(client, PLURAL).await
+}
+
+/// Whether the API server knows this resource of OpenKruise's group.
+///
+/// # Errors
+/// It has not answered; in words.
+pub async fn serves(client: &Client, plural: &str) -> Result<bool, String> {
     let group = format!("{GROUP}/{VERSION}");
     match timeout(ANSWER, client.list_api_group_resources(&group)).await {
-        Ok(Ok(list)) => Ok(list.resources.iter().any(|resource| resource.name == PLURAL)),
+        Ok(Ok(list)) => Ok(list.resources.iter().any(|resource| resource.name == plural)),
         Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(false),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("no answer in time".to_owned()),

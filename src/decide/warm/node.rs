@@ -1,5 +1,7 @@
 //! One node: which of its images are open, what its warmer pod does, and what is to be done next.
 
+mod edits;
+
 use std::time::Duration;
 
 use super::evidence::{Verdict, has_started, judge, what_keeps};
@@ -70,6 +72,8 @@ pub(super) struct Slots {
     pub free: bool,
     /// A node waits to begin.
     pub wanted: bool,
+    /// More have begun than may, since less are allowed now.
+    pub excess: bool,
 }
 
 impl NodeProgress {
@@ -233,20 +237,27 @@ impl NodeProgress {
         let seen = self.pod.as_ref()?;
         let present = self.images.iter().position(|image| image.image == seen.pod.wanted);
         let is_ours = seen.pod.image == *seen.stored.as_ref().unwrap_or(&seen.pod.wanted);
-        let Some(present) = present.filter(|_| is_ours) else {
+        if !is_ours {
             self.setback("the image of the warmer pod was changed by somebody else", limits);
             return self.delete(true);
-        };
-        if self.images[present].end.is_none()
-            && let Some(replace) = self.look(present, limits, now)
+        }
+        if let Some(open) = present.filter(|present| self.images[*present].end.is_none())
+            && let Some(replace) = self.look(open, limits, now)
         {
             return Some(replace);
         }
-        if self.is_done() {
+        let is_pulling = present.is_some_and(|present| self.images[present].is_due(now));
+        if self.is_done() || (slots.excess && !is_pulling) {
             return self.delete(true);
         }
+        if is_pulling {
+            // Also where one that comes before it has its next try: a kubelet that pulls does nothing else for the pod, and after the loss of
+            // all memory the first image is open again.
+            return None;
+        }
         match self.next(now) {
-            Some(next) if next != present => self.swap(next),
+            // An image that is not wanted any more is none of the images.
+            Some(next) => self.swap(next),
             // Only images are left that have to wait for another try.
             None if slots.wanted => self.delete(true),
             _ => None,
@@ -302,7 +313,7 @@ impl NodeProgress {
         }
     }
 
-    fn fail_all(&mut self, why: &str) {
+    pub fn fail_all(&mut self, why: &str) {
         for index in 0..self.images.len() {
             if self.images[index].end.is_none() {
                 self.end(index, End::Failed(why.into()));

@@ -1,0 +1,253 @@
+//! The I/O of jobs that pull images: the watches, and the writes under way. It runs beside the loop of pods, for neither needs to know of
+//! the other.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Event as KubeEvent;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::time::{sleep, sleep_until};
+
+use super::observe::observe;
+use super::{Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
+use crate::controller::clock::Clock;
+use crate::controller::metrics::Metrics;
+use crate::controller::named_watches::NamedWatches;
+use crate::controller::run::{Settings, TaskDied};
+use crate::controller::warm::PULLED;
+use crate::controller::watch::{Event, watch_selected};
+use crate::controller::watch_many::watch_all_selected;
+use crate::controller::writer::{Outcome, Writer};
+use crate::decide::warm::Answer;
+use crate::decide::warm::pulled::Pulled;
+use crate::objects::node::NodeWire;
+use crate::objects::pull_job::JobKind;
+use crate::objects::warmer_pod::{JOB, WarmerPodWire};
+use crate::objects::wire::PodWire;
+
+/// What happens within this time is taken together, for a decision looks at all jobs and nodes.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// A loop without a job looks again after this.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// What jobs that pull images need of the installation.
+#[derive(Clone)]
+pub struct WarmSettings {
+    /// The namespace of the pods of jobs without pull secrets.
+    pub namespace: Box<str>,
+    /// The image whose program the pods run.
+    pub park_image: Box<str>,
+    /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
+    pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+}
+
+impl fmt::Debug for WarmSettings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("WarmSettings").field("namespace", &self.namespace).field("park_image", &self.park_image).finish_non_exhaustive()
+    }
+}
+
+/// The loop; it ends when this is dropped. What it had begun is taken up by the next one.
+pub struct Running(Option<JoinHandle<TaskDied>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+impl Running {
+    /// Comes back when it has died; never, where jobs are not wanted.
+    pub async fn died(&mut self) -> TaskDied {
+        match &mut self.0 {
+            Some(task) => task.await.unwrap_or_else(|error| TaskDied(format!("jobs that pull images: {error}"))),
+            None => pending().await,
+        }
+    }
+}
+
+/// Does the jobs, if the settings say so.
+#[must_use]
+pub fn start(client: &Client, settings: &Settings, metrics: &Metrics) -> Running {
+    let task = settings.warm.as_ref().map(|warm| tokio::spawn(Driver::new(client, settings, warm, metrics).run()));
+    Running(task)
+}
+
+type Written = (PullWrite, PullAnswer);
+
+struct Driver {
+    clock: Clock,
+    started_at: jiff::Timestamp,
+    jobs: PullJobs,
+    writer: Writer,
+    /// One for each write that may be under way.
+    permits: Arc<Semaphore>,
+    writes: JoinSet<Written>,
+    metrics: Metrics,
+    images: mpsc::Receiver<Event<DynamicObject>>,
+    lists: mpsc::Receiver<Event<DynamicObject>>,
+    nodes: mpsc::Receiver<Event<NodeWire>>,
+    pods: mpsc::Receiver<Event<WarmerPodWire>>,
+    pulls: mpsc::Receiver<Event<KubeEvent>>,
+    selected: NamedWatches<PodQuery, PodWire>,
+}
+
+impl Driver {
+    fn new(client: &Client, settings: &Settings, warm: &WarmSettings, metrics: &Metrics) -> Self {
+        let jobs = |kind| observe(client.clone(), kind, settings.namespaces.clone());
+        let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
+        let pulls = Api::namespaced(client.clone(), &warm.namespace);
+        Self {
+            clock: Clock::start(),
+            started_at: (warm.time_of_day)(),
+            jobs: PullJobs::new(warm.clone(), settings.namespaces.clone(), settings.rules.node_table.clone()),
+            writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
+            permits: Arc::new(Semaphore::new(settings.concurrency.max(1))),
+            writes: JoinSet::new(),
+            metrics: metrics.clone(),
+            images: jobs(JobKind::ImagePullJob),
+            lists: jobs(JobKind::ImageListPullJob),
+            nodes: watch_selected(Api::all(client.clone()), ListParams::default()),
+            pods: watch_all_selected(pods, &ListParams::default().labels(JOB)),
+            pulls: watch_selected(pulls, ListParams::default().fields(PULLED)),
+            selected: watches_of_selected(client.clone()),
+        }
+    }
+
+    async fn run(mut self) -> TaskDied {
+        loop {
+            if let Err(died) = self.look().await {
+                return died;
+            }
+        }
+    }
+
+    /// Decides, and waits for what happens then.
+    async fn look(&mut self) -> Result<(), TaskDied> {
+        let now = self.now();
+        for write in self.jobs.step(now) {
+            self.start(write);
+        }
+        self.selected.follow(self.jobs.queries());
+        self.metrics.pull_jobs.set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
+        let due = self.clock.instant(self.jobs.next_due(now).unwrap_or(now.since_start + IDLE));
+        let first = tokio::select! {
+            happened = self.next() => Some(happened?),
+            () = sleep_until(due) => None,
+        };
+        let Some(first) = first else { return Ok(()) };
+        self.take(first);
+        let together = sleep(TOGETHER);
+        tokio::pin!(together);
+        loop {
+            tokio::select! {
+                happened = self.next() => { let happened = happened?; self.take(happened); }
+                () = &mut together => return Ok(()),
+            }
+        }
+    }
+
+    fn now(&self) -> Now {
+        let since_start = self.clock.now();
+        Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) }
+    }
+
+    fn take(&mut self, happened: Happened) {
+        match &happened {
+            Happened::Written(written) => self.metrics.wrote(resource(&written.0), outcome(&written.1)),
+            happened if happened.is_trouble() => self.metrics.watch_trouble(),
+            _ => {}
+        }
+        let now = self.now();
+        self.jobs.take(happened, now);
+    }
+
+    async fn next(&mut self) -> Result<Happened, TaskDied> {
+        loop {
+            return tokio::select! {
+                event = self.images.recv() => event.map(|event| Happened::Job(JobKind::ImagePullJob, event)).ok_or_else(|| died("ImagePullJobs")),
+                event = self.lists.recv() => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)).ok_or_else(|| died("ImageListPullJobs")),
+                event = self.nodes.recv() => event.map(Happened::Node).ok_or_else(|| died("nodes")),
+                event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
+                Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
+                Some(done) = self.writes.join_next() => written(done),
+                event = self.pulls.recv() => match event.ok_or_else(|| died("Events"))? {
+                    Event::Listed(event) | Event::Applied(event) => match pulled(event) {
+                        Some((uid, pulled)) => Ok(Happened::Pulled(uid, pulled)),
+                        None => continue,
+                    },
+                    // Without the right to see them there are no times and sizes, and the rest goes on.
+                    _ => continue,
+                },
+            };
+        }
+    }
+
+    fn start(&mut self, write: PullWrite) {
+        let (writer, permits) = (self.writer.clone(), self.permits.clone());
+        self.writes.spawn(async move {
+            // It is never closed; and a write more than allowed is better than one that is lost.
+            let _permit = permits.acquire_owned().await.ok();
+            let answer = send(&writer, &write).await;
+            (write, answer)
+        });
+    }
+}
+
+async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
+    match write {
+        PullWrite::Warm { warmers, node, action, .. } => PullAnswer::Warm(writer.warm(warmers, node, action).await),
+        PullWrite::Report { job, report } => {
+            PullAnswer::Reported(writer.report_pull_job(job, report).await.map(|stored| stored.map(Box::new)))
+        }
+        PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
+        PullWrite::DeletePod(pod) => PullAnswer::Deleted(writer.delete_warmer_pod(pod).await),
+    }
+}
+
+fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
+    done.map(|written| Happened::Written(Box::new(written)))
+        .map_err(|error| TaskDied(format!("a write of a job that pulls images: {error}")))
+}
+
+fn died(watched: &str) -> TaskDied {
+    TaskDied(format!("the watch of {watched}"))
+}
+
+fn watches_of_selected(client: Client) -> NamedWatches<PodQuery, PodWire> {
+    NamedWatches::new(move |(_, namespace, selector): &PodQuery, listener| {
+        listener.watch_selected(Api::namespaced(client.clone(), namespace), ListParams::default().labels(selector), |pod| pod)
+    })
+}
+
+fn pulled(event: KubeEvent) -> Option<(Box<str>, Pulled)> {
+    let pulled = Pulled::read(event.message.as_deref()?)?;
+    Some((event.involved_object.uid?.into(), pulled))
+}
+
+/// The resource that is written, in the plural.
+const fn resource(write: &PullWrite) -> &'static str {
+    match write {
+        PullWrite::Warm { .. } | PullWrite::DeletePod(_) => "pods",
+        PullWrite::Report { job, .. } | PullWrite::DeleteJob(job) => job.kind.plural(),
+    }
+}
+
+/// The word for it in metrics.
+const fn outcome(answer: &PullAnswer) -> &'static str {
+    match answer {
+        PullAnswer::Warm(Answer::Pod(_) | Answer::Done) | PullAnswer::Reported(Ok(_)) | PullAnswer::Deleted(Ok(())) => "applied",
+        PullAnswer::Warm(Answer::Conflict) => "conflict",
+        PullAnswer::Warm(Answer::Gone) => "gone",
+        PullAnswer::Warm(Answer::Denied(_)) => "denied",
+        PullAnswer::Warm(Answer::Failed { .. }) => "failed",
+        PullAnswer::Reported(Err(outcome)) | PullAnswer::Deleted(Err(outcome)) => Outcome::as_str(outcome),
+    }
+}

@@ -1,0 +1,369 @@
+//! One job: what is under way for it, and what was told of it.
+
+mod selected;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use self::selected::Selected;
+use super::nodes::Nodes;
+use super::room::Room;
+use super::{Key, Now, PodQuery, PullWrite, WarmSettings};
+use crate::controller::watch::Event;
+use crate::controller::writer::Outcome;
+use crate::controller::writer_pull_job::Report;
+use crate::controller::writer_warm::Warmers;
+use crate::decide::pull_job::{Stage, Status, TargetNode, exceeds_deadline, is_over, limits, status, time_to_live, unusable, wants};
+use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::{Action, Answer, Ended, Warming};
+use crate::objects::pull_job::{Completion, PodWishes, PullJob, PullSpec};
+use crate::objects::warmer_pod::WarmerPod;
+use crate::objects::wire::PodWire;
+
+/// Between two reports of a job that goes on: its counts change with every image on every node.
+const REPORT_AGAIN: Duration = Duration::from_secs(3);
+/// The wait after the first report that was not applied; it doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest wait after reports that were not applied.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+/// A pod whose controller is gone for good ends after a day.
+const LIFE_SECONDS: u64 = 86_400;
+
+/// A job.
+pub(super) struct Entry {
+    job: PullJob,
+    run: Option<Run>,
+    selected: Selected,
+    /// When the job as it is now was begun, once that is written down.
+    started_at: Option<Timestamp>,
+    /// The generation of which this life has written that it is completed; the watch may still show an older state.
+    completed: Option<i64>,
+    /// What the status says, if this life has written it.
+    told: Option<Status>,
+    is_writing: bool,
+    not_before: Duration,
+    failures: u32,
+    /// Nodes, or what the job wants, may have changed.
+    is_stale: bool,
+}
+
+/// What is under way.
+struct Run {
+    spec: PullSpec,
+    warmers: Arc<Warmers>,
+    warming: Warming,
+    /// The nodes that are wanted, each with its uid.
+    nodes: BTreeMap<Box<str>, Box<str>>,
+    gave_up: bool,
+}
+
+impl Entry {
+    pub fn new(job: PullJob) -> Self {
+        Self {
+            started_at: begun(&job),
+            selected: Selected::of(&job),
+            job,
+            run: None,
+            completed: None,
+            told: None,
+            is_writing: false,
+            not_before: Duration::ZERO,
+            failures: 0,
+            is_stale: true,
+        }
+    }
+
+    pub fn uid(&self) -> &str {
+        &self.job.uid
+    }
+
+    pub fn is_completed(&self) -> bool {
+        self.completed == Some(self.job.generation) || self.job.is_completed()
+    }
+
+    pub const fn query(&self) -> Option<&PodQuery> {
+        self.selected.query.as_ref()
+    }
+
+    /// The job has changed. One that was completed begins anew where its spec is another one.
+    pub fn apply(&mut self, job: PullJob) {
+        if job.generation != self.job.generation {
+            if self.is_completed() {
+                self.started_at = None;
+            }
+            (self.completed, self.told) = (None, None);
+            self.selected.follow(&job);
+        }
+        self.started_at = self.started_at.or_else(|| begun(&job));
+        self.job = job;
+        self.is_stale = true;
+    }
+
+    pub fn see_selected(&mut self, event: Event<PodWire>) {
+        self.is_stale |= self.selected.see(event);
+    }
+
+    pub const fn nodes_have_changed(&mut self) {
+        self.is_stale = true;
+    }
+
+    pub fn see_pod(&mut self, pod: &WarmerPod, now: Duration) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.made(pod)) {
+            run.warming.see_pod(pod.clone(), now);
+        }
+    }
+
+    pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+        if let Some(run) = &mut self.run {
+            run.warming.pod_is_gone(uid, now);
+        }
+    }
+
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) {
+        if let Some(run) = &mut self.run {
+            run.warming.hear(uid, pulled);
+        }
+    }
+
+    /// A job that goes on for ever tries again where a node has come back.
+    pub fn node_is_ready_again(&mut self, node: &str, now: Duration) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.spec.completion == Completion::Never) {
+            run.warming.try_again(node, true, now);
+        }
+    }
+
+    /// Whether this job has made the pod, and needs it.
+    pub fn owns(&self, pod: &WarmerPod) -> bool {
+        self.run.as_ref().is_some_and(|run| run.made(pod) && run.warming.has(&pod.node))
+    }
+
+    pub fn active(&self) -> impl Iterator<Item = &str> {
+        self.run.iter().flat_map(|run| run.warming.active())
+    }
+
+    pub fn waits_for(&self, node: &str, now: Duration) -> bool {
+        self.may_begin() && self.run.as_ref().is_some_and(|run| run.warming.waits_for(node, now))
+    }
+
+    /// Whether it is written down when the job was begun, and known which nodes it wants.
+    fn may_begin(&self) -> bool {
+        self.started_at.is_some() && self.selected.seen
+    }
+
+    /// Brings what is under way in line with the job, the nodes and the time.
+    pub fn prepare(&mut self, settings: &WarmSettings, nodes: &Nodes, pods: &BTreeMap<Box<str>, WarmerPod>, now: Now) {
+        let spec = self.job.spec.as_ref().ok().filter(|_| !self.is_completed());
+        let Some(spec) = spec else {
+            self.run = None;
+            return;
+        };
+        let warmers = warmers(&self.job, spec, settings);
+        if self.run.as_ref().is_none_or(|run| run.warmers.run != warmers.run) {
+            self.run = Some(Run::new(spec.clone(), Arc::new(warmers)));
+            self.is_stale = true;
+        }
+        let Some(run) = &mut self.run else { return };
+        if run.spec != *spec {
+            run.change(spec);
+        }
+        if std::mem::take(&mut self.is_stale) {
+            run.aim(nodes, &self.selected, pods, now.since_start);
+        }
+        let is_late = self.started_at.is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
+        if is_late && !run.gave_up {
+            run.warming.give_up("job exceeds activeDeadlineSeconds");
+            run.gave_up = true;
+        }
+    }
+
+    /// `leaving` pods of the job are not needed, and still there.
+    pub fn bound(&mut self, leaving: usize) {
+        if let Some(run) = &mut self.run {
+            run.warming.set_limits(limits(&run.spec, run.nodes.len(), leaving));
+        }
+    }
+
+    pub fn step(&mut self, key: &Key, room: &mut Room, now: Now) -> Vec<PullWrite> {
+        if !self.may_begin() {
+            return Vec::new();
+        }
+        let Some(run) = &mut self.run else { return Vec::new() };
+        let actions = run.warming.step(now.since_start, |node| room.elsewhere(key, node));
+        let write = |(node, action): (Box<str>, Action)| {
+            room.note(key, &node, &action);
+            PullWrite::Warm { key: key.clone(), warmers: run.warmers.clone(), node, action }
+        };
+        actions.into_iter().map(write).collect()
+    }
+
+    pub fn warmed(&mut self, warmers: &Warmers, node: &str, action: &Action, answer: Answer, now: Duration) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.warmers.run == warmers.run) {
+            run.warming.written(node, action, answer, now);
+        }
+    }
+
+    pub fn news(&mut self) -> Vec<Ended> {
+        self.run.as_mut().map(|run| run.warming.news()).unwrap_or_default()
+    }
+
+    /// In which namespace and how the pods pull that prove something.
+    pub fn prover(&self) -> Option<(Box<str>, PodWishes)> {
+        self.run.as_ref().map(|run| (run.warmers.namespace.clone(), run.spec.pods.clone()))
+    }
+
+    /// Another job has proved that an image is on a node. It counts where a pod of this job would prove the same: with the same
+    /// credentials, and asked of the registry if that is wanted.
+    pub fn found(&mut self, namespace: &str, wishes: &PodWishes, ended: &Ended) {
+        let Some(run) = &mut self.run else { return };
+        let own = &run.spec.pods;
+        let same_credentials = own.pull_secrets == wishes.pull_secrets && *run.warmers.namespace == *namespace;
+        if same_credentials && (wishes.always_pulls || !own.always_pulls) {
+            run.warming.found(&ended.node, &ended.image, ended.pulled.as_ref());
+        }
+    }
+
+    /// What is to be written to the job itself, or its deletion.
+    pub fn report(&mut self, now: Now) -> Option<PullWrite> {
+        if self.is_writing || now.since_start < self.not_before {
+            return None;
+        }
+        let write = if self.is_completed() { self.delete_in_time(now) } else { self.report_news(now) };
+        self.is_writing = write.is_some();
+        write
+    }
+
+    fn delete_in_time(&self, now: Now) -> Option<PullWrite> {
+        let is_due = time_to_live(&self.job, now.today).is_some_and(|left| left.is_zero());
+        is_due.then(|| PullWrite::DeleteJob(Box::new(self.job.clone())))
+    }
+
+    fn report_news(&self, now: Now) -> Option<PullWrite> {
+        let (status, is_over) = match (&self.job.spec, &self.run) {
+            (Err(problem), _) => (unusable(self.job.kind, problem), true),
+            (Ok(_), Some(run)) => {
+                let is_over = self.may_begin() && is_over(&run.spec, &run.warming);
+                (status(self.job.kind, &run.spec, &run.warming, run.stage(is_over)), is_over)
+            }
+            (Ok(_), None) => return None,
+        };
+        if !is_over && self.told.as_ref() == Some(&status) {
+            return None;
+        }
+        let started_at = self.started_at.unwrap_or(now.today);
+        let report = Report { status, started_at, completed_at: is_over.then_some(now.today) };
+        Some(PullWrite::Report { job: Box::new(self.job.clone()), report: Box::new(report) })
+    }
+
+    pub fn reported(&mut self, job: &PullJob, report: &Report, result: Result<Option<Box<PullJob>>, Outcome>, now: Duration) {
+        self.is_writing = false;
+        match result {
+            Ok(stored) => {
+                (self.failures, self.not_before) = (0, now + REPORT_AGAIN);
+                self.started_at = Some(report.started_at);
+                self.told = Some(report.status.clone());
+                self.completed = report.completed_at.map(|_| job.generation);
+                if let Some(stored) = stored.filter(|stored| stored.uid == self.job.uid && stored.generation >= self.job.generation) {
+                    self.apply(*stored);
+                }
+            }
+            // The watch will show what has made it so.
+            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => self.not_before = now + FIRST_RETRY,
+            Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
+                tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
+                self.not_before = now + FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+                self.failures += 1;
+            }
+        }
+    }
+
+    pub fn deletion_was_sent(&mut self, now: Duration) {
+        self.is_writing = false;
+        self.not_before = now + LAST_RETRY;
+    }
+
+    /// When to look again although nothing happens.
+    pub fn next_due(&self, now: Now) -> Option<Duration> {
+        let left = if self.is_completed() { time_to_live(&self.job, now.today)? } else { FIRST_RETRY };
+        Some((now.since_start + left).max(self.not_before))
+    }
+}
+
+/// When the job was begun, unless that was before it was completed and changed.
+fn begun(job: &PullJob) -> Option<Timestamp> {
+    job.started_at.filter(|_| job.completed_at.is_none())
+}
+
+/// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
+fn warmers(job: &PullJob, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
+    let namespace = if spec.pods.pull_secrets.is_empty() { &settings.namespace } else { &job.namespace };
+    // Pods that are made in another way are those of another run.
+    let digest = Sha256::digest(format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods));
+    Warmers {
+        namespace: namespace.clone(),
+        run: digest.iter().take(5).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")).into(),
+        park_image: settings.park_image.clone(),
+        job: Some((job.namespace.clone(), job.uid.clone())),
+        wishes: spec.pods.clone(),
+        life_seconds: LIFE_SECONDS,
+    }
+}
+
+impl Run {
+    fn new(spec: PullSpec, warmers: Arc<Warmers>) -> Self {
+        let warming = Warming::new(spec.images.clone(), limits(&spec, 0, 0));
+        Self { spec, warmers, warming, nodes: BTreeMap::new(), gave_up: false }
+    }
+
+    fn made(&self, pod: &WarmerPod) -> bool {
+        pod.run == self.warmers.run
+            && pod.namespace == self.warmers.namespace
+            && self.warmers.job.as_ref().is_some_and(|(_, uid)| *uid == pod.job)
+    }
+
+    const fn stage(&self, is_over: bool) -> Stage {
+        match (is_over, self.gave_up) {
+            (false, _) => Stage::Running,
+            (true, false) => Stage::Completed,
+            (true, true) => Stage::DeadlineExceeded,
+        }
+    }
+
+    fn change(&mut self, spec: &PullSpec) {
+        if self.spec.images != spec.images {
+            self.warming.set_images(spec.images.clone());
+        }
+        self.spec = spec.clone();
+    }
+
+    /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are taken over.
+    fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        let pod_nodes = selected.nodes();
+        let is_wanted = |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
+        let wanted: BTreeMap<&str, _> =
+            nodes.all.iter().map(|(name, node)| (&**name, node)).filter(|(name, node)| is_wanted(name, node)).collect();
+        let has_left = |name: &str, uid: &str| wanted.get(name).is_none_or(|node| *node.uid != *uid);
+        let left: Vec<_> = self.nodes.iter().filter(|(name, uid)| has_left(name, uid)).map(|(name, _)| name.clone()).collect();
+        for name in left {
+            self.nodes.remove(&name);
+            self.warming.leave(&name);
+        }
+        for (name, node) in wanted {
+            let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
+            match &node.why_not {
+                Some(why) => self.warming.skip(name, why.clone()),
+                None if is_new || !self.warming.has(name) => self.begin(name, node.ready, pods, now),
+                None => self.warming.see_node(name, node.ready, now),
+            }
+        }
+    }
+
+    fn begin(&mut self, node: &str, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        self.warming.add(node, ready, now);
+        let known: Vec<_> = pods.values().filter(|pod| *pod.node == *node && self.made(pod)).cloned().collect();
+        known.into_iter().for_each(|pod| self.warming.see_pod(pod, now));
+    }
+}

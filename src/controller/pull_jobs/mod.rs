@@ -1,0 +1,366 @@
+//! All jobs that pull images, the nodes and the warmer pods: the state of the loop, without any I/O and without a clock.
+//!
+//! Each job that is under way has a [`Warming`](crate::decide::warm::Warming) of its own, whose pods carry the uid of the job. A pod that
+//! belongs to none of them (its job is gone, is over, has been changed, or does not want the node any more) is deleted; so nothing has to
+//! be remembered of what was. On a node one job at a time has a pod, and what it proves counts for the others too.
+
+mod driver;
+mod entry;
+mod nodes;
+mod observe;
+mod room;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+
+pub use driver::{Running, WarmSettings, start};
+use entry::Entry;
+use nodes::Nodes;
+use room::Room;
+
+use super::namespaces::Namespaces;
+use super::watch::Event;
+use super::writer::Outcome;
+use super::writer_pull_job::Report;
+use super::writer_warm::Warmers;
+use crate::decide::node_table::NodeTable;
+use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::{Action, Answer, End};
+use crate::objects::node::NodeWire;
+use crate::objects::pull_job::{JobKind, PullJob};
+use crate::objects::warmer_pod::{WarmerPod, WarmerPodWire};
+use crate::objects::wire::PodWire;
+
+/// The wait before a deletion of the same pod is sent again.
+const DELETE_AGAIN: Duration = Duration::from_secs(5);
+
+/// A job: its kind, namespace and name.
+pub type Key = (JobKind, Box<str>, Box<str>);
+
+/// The pods that a job's `podSelector` selects: the uid of the job, its namespace and the selector.
+pub type PodQuery = (Box<str>, Box<str>, String);
+
+/// The time, since the start of the process and of day.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Time since the start of the process.
+    pub since_start: Duration,
+    /// The time of day.
+    pub today: Timestamp,
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub enum PullWrite {
+    /// For a node of a job.
+    Warm {
+        /// The job.
+        key: Key,
+        /// What its pods have in common.
+        warmers: Arc<Warmers>,
+        /// The node.
+        node: Box<str>,
+        /// What to do.
+        action: Action,
+    },
+    /// The status of a job.
+    Report {
+        /// The job, as it was when this was decided.
+        job: Box<PullJob>,
+        /// What to write.
+        report: Box<Report>,
+    },
+    /// A job whose time is over is deleted.
+    DeleteJob(Box<PullJob>),
+    /// A pod that no job needs is deleted.
+    DeletePod(Box<WarmerPod>),
+}
+
+/// What became of a write.
+#[derive(Clone, Debug)]
+pub enum PullAnswer {
+    /// Of one for a node.
+    Warm(Answer),
+    /// Of a status: the job as it is stored.
+    Reported(Result<Option<Box<PullJob>>, Outcome>),
+    /// Of a deletion.
+    Deleted(Result<(), Outcome>),
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub enum Happened {
+    /// To a job.
+    Job(JobKind, Event<DynamicObject>),
+    /// To a node.
+    Node(Event<NodeWire>),
+    /// To a warmer pod.
+    Pod(Event<WarmerPodWire>),
+    /// To a pod that a job selects nodes by.
+    Selected(PodQuery, Event<PodWire>),
+    /// A kubelet has told of a pull of the pod with this uid.
+    Pulled(Box<str>, Pulled),
+    /// A write has come back.
+    Written(Box<(PullWrite, PullAnswer)>),
+}
+
+impl Happened {
+    /// Whether something cannot be watched.
+    #[must_use]
+    pub const fn is_trouble(&self) -> bool {
+        const fn of<K>(event: &Event<K>) -> bool {
+            matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_))
+        }
+        match self {
+            Self::Job(_, event) => of(event),
+            Self::Node(event) => of(event),
+            Self::Pod(event) => of(event),
+            Self::Selected(_, event) => of(event),
+            Self::Pulled(..) | Self::Written(_) => false,
+        }
+    }
+}
+
+/// The jobs, the nodes and the pods.
+pub struct PullJobs {
+    settings: WarmSettings,
+    /// Where jobs are looked for.
+    namespaces: Namespaces,
+    jobs: BTreeMap<Key, Entry>,
+    nodes: Nodes,
+    pods: BTreeMap<Box<str>, WarmerPod>,
+    /// Pods that are being deleted by us, with when that may be sent again.
+    deletions: BTreeMap<Box<str>, Duration>,
+    lists: BTreeMap<JobKind, BTreeSet<Key>>,
+    pod_list: BTreeSet<Box<str>>,
+    jobs_seen: BTreeSet<JobKind>,
+    pods_seen: bool,
+}
+
+impl PullJobs {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
+        Self {
+            settings,
+            namespaces,
+            jobs: BTreeMap::new(),
+            nodes: Nodes::new(table),
+            pods: BTreeMap::new(),
+            deletions: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            pod_list: BTreeSet::new(),
+            jobs_seen: BTreeSet::new(),
+            pods_seen: false,
+        }
+    }
+
+    /// How many jobs are not completed.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.jobs.values().filter(|entry| !entry.is_completed()).count()
+    }
+
+    /// The pods by which jobs select nodes.
+    pub fn queries(&self) -> impl Iterator<Item = &PodQuery> {
+        self.jobs.values().filter_map(Entry::query)
+    }
+
+    /// Takes notice of it.
+    pub fn take(&mut self, happened: Happened, now: Now) {
+        match happened {
+            Happened::Job(kind, event) => self.see_job(kind, event),
+            Happened::Node(event) => {
+                let ready_again = self.nodes.see(event);
+                if let Some(node) = ready_again {
+                    self.jobs.values_mut().for_each(|entry| entry.node_is_ready_again(&node, now.since_start));
+                }
+                self.jobs.values_mut().for_each(|entry| entry.nodes_have_changed());
+            }
+            Happened::Pod(event) => self.see_pod(event, now.since_start),
+            Happened::Selected(query, event) => {
+                if let Some(entry) = self.jobs.values_mut().find(|entry| entry.query() == Some(&query)) {
+                    entry.see_selected(event);
+                }
+            }
+            Happened::Pulled(uid, pulled) => self.jobs.values_mut().for_each(|entry| entry.hear(&uid, &pulled)),
+            Happened::Written(written) => self.written(*written, now),
+        }
+    }
+
+    fn see_job(&mut self, kind: JobKind, event: Event<DynamicObject>) {
+        match event {
+            Event::ListStart => {
+                self.lists.insert(kind, self.jobs.keys().filter(|key| key.0 == kind).cloned().collect());
+            }
+            Event::Listed(job) | Event::Applied(job) => {
+                if let Some(job) = PullJob::read(kind, job) {
+                    self.apply(job);
+                }
+            }
+            Event::ListEnd => {
+                self.jobs_seen.insert(kind);
+                for key in self.lists.remove(&kind).unwrap_or_default() {
+                    self.jobs.remove(&key);
+                }
+            }
+            Event::Deleted(job) => {
+                if let Some(job) = PullJob::read(kind, job) {
+                    self.jobs.remove(&key_of(&job));
+                }
+            }
+            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
+                tracing::warn!(kind = kind.as_str(), error, "cannot watch jobs that pull images; trying again");
+            }
+        }
+    }
+
+    fn apply(&mut self, job: PullJob) {
+        let key = key_of(&job);
+        if let Some(list) = self.lists.get_mut(&job.kind) {
+            list.remove(&key);
+        }
+        if job.deleting {
+            self.jobs.remove(&key);
+            return;
+        }
+        match self.jobs.get_mut(&key).filter(|entry| entry.uid() == &*job.uid) {
+            Some(entry) => entry.apply(job),
+            None => drop(self.jobs.insert(key, Entry::new(job))),
+        }
+    }
+
+    fn see_pod(&mut self, event: Event<WarmerPodWire>, now: Duration) {
+        match event {
+            Event::ListStart => self.pod_list = self.pods.keys().cloned().collect(),
+            Event::Listed(pod) | Event::Applied(pod) => {
+                if let Some(pod) = pod.read() {
+                    self.pod_list.remove(&pod.uid);
+                    self.jobs.values_mut().for_each(|entry| entry.see_pod(&pod, now));
+                    self.pods.insert(pod.uid.clone(), pod);
+                }
+            }
+            Event::ListEnd => {
+                self.pods_seen = true;
+                std::mem::take(&mut self.pod_list).iter().for_each(|uid| self.pod_is_gone(uid, now));
+            }
+            Event::Deleted(pod) => {
+                if let Some(pod) = pod.read() {
+                    self.pod_is_gone(&pod.uid, now);
+                }
+            }
+            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
+                tracing::warn!(error, "cannot watch warmer pods; trying again")
+            }
+        }
+    }
+
+    fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+        self.pods.remove(uid);
+        self.deletions.remove(uid);
+        self.jobs.values_mut().for_each(|entry| entry.pod_is_gone(uid, now));
+    }
+
+    /// What is to be written now. Nothing, until all that there is has been listed once: else a pod would be taken for nobody's.
+    pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
+        if !self.pods_seen || !self.nodes.seen || self.jobs_seen.len() < JobKind::ALL.len() {
+            return Vec::new();
+        }
+        self.jobs.values_mut().for_each(|entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
+        let leaving = self.leaving();
+        for entry in self.jobs.values_mut() {
+            entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default());
+        }
+        let mut writes = self.delete_orphans(now.since_start);
+        let mut room = Room::of(&self.jobs, self.orphans(), now.since_start);
+        for (key, entry) in &mut self.jobs {
+            writes.extend(entry.step(key, &mut room, now));
+        }
+        self.share();
+        for entry in self.jobs.values_mut() {
+            writes.extend(entry.report(now));
+        }
+        writes
+    }
+
+    /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours to judge.
+    fn orphans(&self) -> impl Iterator<Item = &WarmerPod> {
+        let known = self.pods.values().filter(|pod| self.namespaces.contain(&pod.job_namespace));
+        known.filter(|pod| !self.jobs.values().any(|entry| entry.owns(pod)))
+    }
+
+    /// How many pods each job still has that it does not need any more. Those of a node that does not answer stay for ever, and pull
+    /// nothing.
+    fn leaving(&self) -> BTreeMap<Box<str>, usize> {
+        let mut leaving = BTreeMap::new();
+        let may_pull = |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
+        self.orphans().filter(may_pull).for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
+        leaving
+    }
+
+    fn delete_orphans(&mut self, now: Duration) -> Vec<PullWrite> {
+        let is_due = |pod: &&WarmerPod| !pod.deleting && self.deletions.get(&pod.uid).is_none_or(|again| *again <= now);
+        let orphans: Vec<WarmerPod> = self.orphans().filter(is_due).cloned().collect();
+        self.deletions.extend(orphans.iter().map(|pod| (pod.uid.clone(), now + DELETE_AGAIN)));
+        orphans.into_iter().map(|pod| PullWrite::DeletePod(Box::new(pod))).collect()
+    }
+
+    /// What one job has proved counts for the others, where their pods would prove the same.
+    fn share(&mut self) {
+        let mut found = Vec::new();
+        for (key, entry) in &mut self.jobs {
+            for ended in entry.news() {
+                let (namespace, name) = (&key.1, &key.2);
+                match &ended.end {
+                    End::Succeeded => {
+                        tracing::info!(%namespace, job = %name, node = %ended.node, image = %ended.image, "the image is on the node");
+                        found.push((key.clone(), ended));
+                    }
+                    End::Failed(why) => {
+                        tracing::warn!(%namespace, job = %name, node = %ended.node, image = %ended.image, %why, "the image is not on the node");
+                    }
+                }
+            }
+        }
+        for (key, ended) in found {
+            let Some((prover, wishes)) = self.jobs.get(&key).and_then(Entry::prover) else { continue };
+            for (other, entry) in &mut self.jobs {
+                if *other != key {
+                    entry.found(&prover, &wishes, &ended);
+                }
+            }
+        }
+    }
+
+    fn written(&mut self, (write, answer): (PullWrite, PullAnswer), now: Now) {
+        let entry = match &write {
+            PullWrite::Warm { key, .. } => self.jobs.get_mut(key),
+            PullWrite::Report { job, .. } | PullWrite::DeleteJob(job) => self.jobs.get_mut(&key_of(job)),
+            PullWrite::DeletePod(_) => None,
+        };
+        let Some(entry) = entry else { return };
+        match (write, answer) {
+            (PullWrite::Warm { warmers, node, action, .. }, PullAnswer::Warm(answer)) => {
+                entry.warmed(&warmers, &node, &action, answer, now.since_start);
+            }
+            (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => entry.reported(&job, &report, result, now.since_start),
+            (PullWrite::DeleteJob(_), PullAnswer::Deleted(_)) => entry.deletion_was_sent(now.since_start),
+            // The watch shows what becomes of a pod; each write has its own kind of answer.
+            _ => {}
+        }
+    }
+
+    /// When to look again if nothing happens.
+    #[must_use]
+    pub fn next_due(&self, now: Now) -> Option<Duration> {
+        self.jobs.values().filter_map(|entry| entry.next_due(now)).min()
+    }
+}
+
+fn key_of(job: &PullJob) -> Key {
+    (job.kind, job.namespace.clone(), job.name.clone())
+}

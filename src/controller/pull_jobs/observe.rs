@@ -1,0 +1,106 @@
+//! Looks for jobs of one kind, wherever the API server knows them and OpenKruise is not installed.
+//!
+//! OpenKruise's manager takes up each `ImagePullJob` there is, also those of nodes without its daemon, and writes their status. Two that
+//! do so would write over each other, so where it is installed the jobs are its own. It is known by its `NodeImage`s, which swaplet
+//! never installs.
+
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::DynamicObject;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::controller::namespaces::Namespaces;
+use crate::controller::openkruise::observe::serves;
+use crate::controller::watch::Event;
+use crate::controller::watch_many::watch_all;
+use crate::objects::pull_job::JobKind;
+
+/// The resource by which OpenKruise is known.
+const NODE_IMAGES: &str = "nodeimages";
+/// How often is asked whether the kind is served, and whether OpenKruise is installed.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// Events between this task and the loop.
+const BUFFER: usize = 256;
+
+/// Starts looking, in some namespaces or in all. Where there is nothing to be done the list is empty. The stream ends only when the
+/// receiver is dropped, or a watch has died.
+#[must_use]
+pub fn observe(client: Client, kind: JobKind, namespaces: Namespaces) -> mpsc::Receiver<Event<DynamicObject>> {
+    let (events, receiver) = mpsc::channel(BUFFER);
+    tokio::spawn(async move {
+        let observer = Observer { client, kind, namespaces, events };
+        while observer.look().await.is_some() {}
+    });
+    receiver
+}
+
+/// Who does the jobs of a kind.
+#[derive(PartialEq)]
+enum Ours {
+    Yes,
+    NotServed,
+    OpenKruises,
+}
+
+struct Observer {
+    client: Client,
+    kind: JobKind,
+    namespaces: Namespaces,
+    events: mpsc::Sender<Event<DynamicObject>>,
+}
+
+impl Observer {
+    /// `None` where nobody listens, or the watch has died.
+    async fn look(&self) -> Option<()> {
+        match self.ours().await {
+            Ok(Ours::Yes) => return self.follow().await,
+            Ok(Ours::NotServed) => tracing::debug!(kind = self.kind.as_str(), "the kind is not served yet"),
+            Ok(Ours::OpenKruises) => tracing::warn!(kind = self.kind.as_str(), "OpenKruise is installed; these jobs are left to it"),
+            Err(error) => {
+                tracing::warn!(kind = self.kind.as_str(), error, "cannot ask whether jobs are served; trying again");
+                sleep(ASK_AGAIN).await;
+                return Some(());
+            }
+        }
+        self.none().await?;
+        while matches!(self.ours().await, Err(_) | Ok(Ours::NotServed | Ours::OpenKruises)) {
+            tokio::select! {
+                () = sleep(ASK_AGAIN) => {}
+                () = self.events.closed() => return None,
+            }
+        }
+        Some(())
+    }
+
+    async fn ours(&self) -> Result<Ours, String> {
+        if serves(&self.client, NODE_IMAGES).await? {
+            return Ok(Ours::OpenKruises);
+        }
+        Ok(if serves(&self.client, self.kind.plural()).await? { Ours::Yes } else { Ours::NotServed })
+    }
+
+    /// An empty list: there is no job that concerns us.
+    async fn none(&self) -> Option<()> {
+        self.events.send(Event::ListStart).await.ok()?;
+        self.events.send(Event::ListEnd).await.ok()
+    }
+
+    /// Passes events on until the jobs are not ours any more.
+    async fn follow(&self) -> Option<()> {
+        let mut events = watch_all(self.namespaces.dynamic_apis(&self.client, &self.kind.resource()), "");
+        let mut ask = Instant::now() + ASK_AGAIN;
+        loop {
+            tokio::select! {
+                event = events.recv() => self.events.send(event?).await.ok()?,
+                () = sleep_until(ask) => {
+                    ask = Instant::now() + ASK_AGAIN;
+                    if self.ours().await.is_ok_and(|ours| ours != Ours::Yes) {
+                        return Some(());
+                    }
+                }
+            }
+        }
+    }
+}

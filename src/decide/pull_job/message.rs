@@ -1,0 +1,36 @@
+//! The message of a job: OpenKruise's words for how far it is, then what a user has to know besides.
+
+use super::Stage;
+use crate::decide::warm::Warming;
+use crate::objects::pull_job::PullSpec;
+
+/// Since Kubernetes 1.35 a kubelet asks the registry again for a pod with other credentials than the image was pulled with (KEP-2535).
+const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod again, so pods need them also where the image is there";
+
+/// `done` of `all` are final.
+pub(super) fn message(stage: Stage, done: usize, all: usize, spec: &PullSpec, warming: &Warming) -> String {
+    let mut parts = vec![progress(stage, done, all)];
+    if warming.progress().next().is_none() && warming.skipped().is_empty() {
+        parts.push("no node is selected, so nothing is pulled".to_owned());
+    }
+    if stage == Stage::Running && done < all && spec.parallelism.of(all) == 0 {
+        parts.push("paused: parallelism is 0".to_owned());
+    }
+    if let Some((node, why)) = warming.skipped().first_key_value() {
+        parts.push(format!("{} node(s) skipped: {node}: {why}", warming.skipped().len()));
+    }
+    if !spec.pods.pull_secrets.is_empty() {
+        parts.push(CREDENTIALS.to_owned());
+    }
+    parts.join("; ")
+}
+
+fn progress(stage: Stage, done: usize, all: usize) -> String {
+    match stage {
+        Stage::Completed => "job has completed".to_owned(),
+        Stage::DeadlineExceeded => "job exceeds activeDeadlineSeconds".to_owned(),
+        Stage::Running if all == 0 => "job is running, no progress".to_owned(),
+        // Tenths of a percent.
+        Stage::Running => format!("job is running, progress {}.{}%", done * 100 / all, done * 1000 / all % 10),
+    }
+}

@@ -1,0 +1,38 @@
+//! What a job that is changed, or another one, does to what is known of a node.
+
+use std::time::Duration;
+
+use super::NodeProgress;
+use crate::decide::warm::End;
+use crate::decide::warm::image::ImageProgress;
+use crate::decide::warm::pulled::Pulled;
+
+impl NodeProgress {
+    /// These are the images from now on; what is known of those that stay is kept.
+    pub fn set_images(&mut self, images: &[Box<str>]) {
+        let known = std::mem::take(&mut self.images);
+        let stays = |image: &str| known.iter().find(|known| *known.image == *image).cloned();
+        self.images = images.iter().map(|image| stays(image).unwrap_or_else(|| ImageProgress::new(image))).collect();
+        (self.news, self.first) = (Vec::new(), None);
+    }
+
+    /// Somebody else has proved that an image is there.
+    pub fn found(&mut self, image: &str, pulled: Option<&Pulled>) {
+        let open = self.images.iter_mut().find(|progress| *progress.image == *image && progress.end.is_none());
+        if let Some(progress) = open {
+            (progress.end, progress.pulled) = (Some(End::Succeeded), pulled.cloned());
+        }
+    }
+
+    /// Begins as with a node that is new, but for the images that are there and for the names of pods; only where it has no pod.
+    pub fn try_again(&mut self, images: &[Box<str>], ready: bool, now: Duration) {
+        if self.pod.is_some() || self.writing || self.unsure {
+            return;
+        }
+        let (number, last) = (self.number, std::mem::take(&mut self.last));
+        let known = std::mem::replace(self, Self { number, last, ..Self::new(images, ready, now) }).images;
+        for found in known.iter().filter(|progress| progress.end == Some(End::Succeeded)) {
+            self.found(&found.image, found.pulled.as_ref());
+        }
+    }
+}

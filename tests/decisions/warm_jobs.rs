@@ -1,0 +1,89 @@
+//! What jobs that are changed, and other jobs, do to warming.
+
+use std::time::Duration;
+
+use swaplet::decide::warm::{Action, Elsewhere, Limits};
+
+use super::warm::{A, B, Node, nothing, pod, running, seconds};
+
+const LIMITS: Limits = Limits { parallelism: 1, timeout: Duration::from_secs(100), backoff_limit: 1 };
+
+fn images(images: &[&str]) -> Vec<Box<str>> {
+    images.iter().map(|image| (*image).into()).collect()
+}
+
+#[test]
+fn what_is_known_of_images_that_stay_is_kept() {
+    let mut node = Node::new(&[A, B]);
+    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
+    node.warming.set_images(images(&["r.example/d:1", A]));
+    assert_eq!(node.ends(), [None, Some(String::new())]);
+    node.swaps("u", B, "r.example/d:1", "c0").is_silent();
+}
+
+#[test]
+fn an_image_that_is_not_wanted_any_more_is_no_reason_to_wait_or_to_complain() {
+    let mut node = Node::new(&[A]);
+    node.creates(A, "u");
+    node.warming.set_images(images(&[]));
+    node.deletes("u").is_silent();
+    assert!(node.warming.is_over() && node.warming.news().is_empty());
+}
+
+#[test]
+fn what_others_have_proved_is_not_pulled() {
+    let mut node = Node::new(&[A, B]);
+    node.warming.found("n", A, None);
+    node.warming.found("other", B, None);
+    node.creates(B, "u").sees(pod("u", B, None, &running("c0", B))).deletes("u").is_silent();
+    let told: Vec<_> = node.warming.news().into_iter().map(|ended| ended.image.to_string()).collect();
+    assert_eq!(told, [B], "only what was proved here is told");
+}
+
+#[test]
+fn a_node_that_others_have_is_not_begun_with_and_one_that_they_want_is_given_up_between_tries() {
+    let mut node = Node::new(&[A]);
+    let taken = |_: &str| Elsewhere { taken: true, wanted: false };
+    assert_eq!((node.warming.step(node.now, taken), node.warming.waits_for("n", node.now)), (Vec::new(), true));
+    node.creates(A, "u");
+    assert_eq!((node.warming.waits_for("n", node.now), node.warming.active().count()), (false, 1));
+    let wanted = |_: &str| Elsewhere { taken: false, wanted: true };
+    assert_eq!(node.warming.step(node.now, wanted), [], "not in the middle of a try");
+    node.sees(pod("u", A, None, &super::warm::refused("", "", A))).after(1);
+    let actions = node.warming.step(node.now, wanted);
+    assert!(matches!(&actions[..], [(_, Action::Delete { .. })]), "{actions:?}");
+}
+
+#[test]
+fn with_less_parallelism_a_node_leaves_at_the_end_of_a_pull() {
+    let mut node = Node::new(&[A, B]);
+    node.creates(A, "u");
+    node.warming.set_limits(Limits { parallelism: 0, ..LIMITS });
+    node.is_silent();
+    node.sees(pod("u", A, None, &nothing())).is_silent();
+    node.sees(pod("u", A, None, &running("c0", A))).deletes("u").is_silent();
+    node.warming.set_limits(LIMITS);
+    node.creates(B, "v");
+}
+
+#[test]
+fn another_chance_keeps_what_is_there_and_waits_for_the_pod_to_be_gone() {
+    let mut node = Node::with(&[A, B], LIMITS);
+    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
+    node.warming.give_up("too late");
+    node.warming.try_again("n", true, node.now);
+    assert_eq!(node.ends(), [Some(String::new()), Some("too late".to_owned())]);
+    node.deletes("u").is_silent();
+    node.warming.try_again("n", true, node.now + seconds(1));
+    assert_eq!(node.ends(), [Some(String::new()), None]);
+    node.creates(B, "v");
+}
+
+#[test]
+fn a_pod_that_pulls_is_left_alone_also_where_an_image_that_comes_before_is_open() {
+    let mut node = Node::with(&[A, B], LIMITS);
+    // The life before had warmed A and begun with B.
+    node.sees(pod("u", B, Some("c0"), &running("c0", A))).is_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c1", B))).swaps("u", B, A, "c1").is_silent();
+    node.sees(pod("u", A, Some("c1"), &running("c2", A))).deletes("u").is_silent();
+}
