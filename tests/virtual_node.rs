@@ -307,6 +307,7 @@ impl Cluster {
             restart: None,
             warm: None,
             state_namespace: None,
+            predownload: false,
             leadership: Leadership::undisputed(),
             selection: None,
         };

@@ -28,6 +28,7 @@ mod leader;
 mod leash;
 mod mock_node;
 mod pods;
+mod predownload;
 mod probe;
 mod pull_jobs;
 mod registry_proxy;

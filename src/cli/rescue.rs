@@ -134,6 +134,7 @@ impl RescueArgs {
             restart: None,
             warm: None,
             state_namespace: None,
+            predownload: false,
             leadership: Leadership::undisputed(),
             selection: Some(Selection { pods, kept: snapshot.kept().clone(), progress }),
         };

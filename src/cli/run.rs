@@ -111,6 +111,10 @@ pub struct RunArgs {
     /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push --path`
     #[arg(long, value_name = "PATH,...", env = "SWAPLET_PARK_IMAGE_PATHS", value_delimiter = ',', requires = "park_image")]
     park_image_paths: Vec<String>,
+    /// When images of a Deployment or StatefulSet with the annotation swaplet.io/predownload=true change, make ImagePullJobs for the nodes
+    /// of its old pods; needs deploy/predownload.yaml, and the CRD where OpenKruise is not installed
+    #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
+    predownload: bool,
     /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
     #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
     leader_elect: bool,
@@ -159,6 +163,7 @@ impl RunArgs {
             park_image_paths,
             warm,
             warm_namespace,
+            predownload,
             leader_elect,
             concurrency,
             write_timeout,
@@ -167,7 +172,7 @@ impl RunArgs {
             registry,
             cluster,
         } = self;
-        ensure!(terminate || restart, "nothing to do: --terminate=false needs --restart");
+        ensure!(terminate || restart || predownload, "nothing to do: --terminate=false needs --restart or --predownload");
         if !terminate && rules.needs_exit_image() {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
         }
@@ -196,6 +201,7 @@ impl RunArgs {
             restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day), on_config, park }),
             warm,
             state_namespace,
+            predownload,
             leadership: Leadership::undisputed(),
             selection: (!terminate).then(Selection::nothing),
         };

@@ -22,6 +22,7 @@ use super::namespaces::Namespaces;
 use super::nodes::Learned;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
+use super::predownload;
 use super::pull_jobs::{self, WarmSettings};
 use super::report::Reporter;
 use super::restart::{Driver, RestartSettings};
@@ -69,6 +70,8 @@ pub struct Settings {
     pub restart: Option<RestartSettings>,
     /// Whether images are pulled for those who ask for it by an `ImagePullJob` or `ImageListPullJob`.
     pub warm: Option<WarmSettings>,
+    /// Whether images of workloads that ask for it are pre-downloaded.
+    pub predownload: bool,
     /// Whether this process may write.
     pub leadership: Leadership,
     /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
@@ -110,6 +113,7 @@ pub async fn run(
     }
     controller.select(settings.selection.clone());
     let mut restart_on = controller.start_restarts_on_config(&client, &settings);
+    let mut predownload = predownload::start(&client, &settings);
     tokio::pin!(shutdown);
     loop {
         controller.start_writes();
@@ -123,6 +127,7 @@ pub async fn run(
             news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
             event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
+            Some(ended) = predownload.join_next() => return Err(ended.unwrap_or_else(|_| TaskDied::of("the task of pre-download"))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
             () = restart_on.died() => return Err(TaskDied::of("the task of restarts for changed configuration")),
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),

@@ -25,6 +25,7 @@ pub mod node_table;
 pub mod node_verdicts;
 pub mod openkruise;
 pub mod past_exits;
+pub mod predownload;
 mod preflight;
 pub mod proof;
 pub mod pull_job;

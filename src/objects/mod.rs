@@ -24,3 +24,4 @@ pub mod restart_pod;
 pub mod restart_request;
 pub mod warmer_pod;
 pub mod wire;
+pub mod workload;

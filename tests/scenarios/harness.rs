@@ -171,6 +171,11 @@ impl World {
         })
     }
 
+    /// Starts a controller that pre-downloads the images of workloads that ask for it.
+    pub fn start_predownloading_controller(&self) -> Life {
+        self.start(SWAPLET, CONCURRENCY, |settings| settings.predownload = true)
+    }
+
     fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
@@ -378,6 +383,7 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
         state_namespace: None,
         selection: None,
         push: None,
+        predownload: false,
         leadership: Leadership::undisputed(),
     }
 }

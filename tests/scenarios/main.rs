@@ -22,6 +22,7 @@ mod node_classes;
 mod nodes;
 mod objects;
 mod openkruise;
+mod predownload;
 mod probe;
 mod pull_jobs;
 mod restart;

@@ -128,6 +128,7 @@ async fn controller(client: Client) {
         restart: None,
         warm: None,
         state_namespace: None,
+        predownload: false,
         leadership: Leadership::undisputed(),
         selection: None,
     };

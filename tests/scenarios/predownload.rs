@@ -1,0 +1,127 @@
+//! Pre-download by a whole controller: jobs come and go with the pods that have old images, and nothing else is written.
+
+use http::Method;
+use serde_json::{Value, json};
+use swaplet::testbed::apiserver::{Effect, Recorded, Verb};
+
+use crate::harness::World;
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const JOBS: &str = "imagepulljobs";
+const OLD: &str = "registry.example/app:1";
+const NEW: &str = "registry.example/app:2";
+
+fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
+
+async fn create_deployment(world: &World, annotations: &Value) {
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "annotations": annotations},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template(OLD)},
+    });
+    world.request(Method::POST, DEPLOYMENTS, "application/json", &deployment).await;
+}
+
+async fn create_pod(world: &World, name: &str, image: &str, revision: &str) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "default", "name": name, "labels": {"app": "web", "pod-template-hash": revision}},
+        "spec": {"nodeName": "n", "restartPolicy": "Always", "containers": [{"name": "main", "image": image}]},
+    });
+    world.create(&pod).await;
+}
+
+async fn edit_deployment(world: &World, patch: &Value) {
+    world.request(Method::PATCH, &format!("{DEPLOYMENTS}/web"), "application/merge-patch+json", patch).await;
+}
+
+/// A Deployment that asks, two pods, and a controller that has nothing to do.
+async fn at_rest(annotations: &Value) -> World {
+    let world = World::new();
+    create_deployment(&world, annotations).await;
+    create_pod(&world, "a", OLD, "one").await;
+    create_pod(&world, "b", OLD, "one").await;
+    std::mem::forget(world.start_predownloading_controller());
+    world.wait(60).await;
+    assert!(writes(&world).is_empty());
+    world
+}
+
+/// Every write of the controller, as verb and resource.
+fn writes(world: &World) -> Vec<(Verb, String)> {
+    let is_write = |request: &Recorded| !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch);
+    world.requests().into_iter().filter(is_write).map(|request| (request.verb, request.resource.to_string())).collect()
+}
+
+fn jobs(world: &World) -> Vec<Value> {
+    world.server.peek_all("imagepulljobs.apps.kruise.io").into_iter().map(|job| (*job).clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_image_gets_a_job_until_no_old_pod_is_left() {
+    let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
+    edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
+    world.wait(5).await;
+    let made = jobs(&world);
+    assert_eq!((made.len(), &made[0]["spec"]["image"]), (1, &json!(NEW)));
+    assert_eq!(made[0]["spec"]["podSelector"], json!({"matchLabels": {"app": "web"}}));
+    create_pod(&world, "c", NEW, "two").await;
+    world.remove("a").await;
+    world.wait(600).await;
+    assert_eq!(writes(&world), [(Verb::Create, JOBS.to_owned())], "an old pod is left");
+    world.remove("b").await;
+    world.wait(60).await;
+    assert_eq!(writes(&world), [(Verb::Create, JOBS.to_owned()), (Verb::Delete, JOBS.to_owned())]);
+    assert!(jobs(&world).is_empty());
+    let before = world.requests().len();
+    world.wait(600).await;
+    let since: Vec<_> = world.requests().split_off(before).into_iter().filter(|request| request.verb != Verb::Watch).collect();
+    assert!(since.is_empty(), "{since:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_no_more_gets_no_more() {
+    let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
+    edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
+    world.wait(5).await;
+    edit_deployment(&world, &json!({"metadata": {"annotations": {"swaplet.io/predownload": null}}})).await;
+    world.wait(60).await;
+    assert_eq!(writes(&world), [(Verb::Create, JOBS.to_owned()), (Verb::Delete, JOBS.to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_ask_or_asks_wrongly_gets_nothing() {
+    for annotations in [json!({}), json!({"swaplet.io/predownload": "yes"})] {
+        let world = at_rest(&annotations).await;
+        edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
+        world.wait(600).await;
+        assert!(writes(&world).is_empty(), "{annotations}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_second_job_comes_of_a_creation_that_fails_or_whose_answer_is_lost() {
+    for (effect, creations) in [(Effect::from(Effect::reply(500)), 2), (Effect::ApplyThenDrop, 1)] {
+        let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
+        world.fault(effect, |rule| rule.verb(Verb::Create).resource(JOBS).times(1));
+        edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
+        world.wait(600).await;
+        assert_eq!(writes(&world), vec![(Verb::Create, JOBS.to_owned()); creations]);
+        assert_eq!(jobs(&world).len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_crd_it_is_tried_again_and_the_rest_goes_on() {
+    let world = at_rest(&json!({"swaplet.io/predownload": "true"})).await;
+    let missing = world.fault(Effect::reply(404), |rule| rule.verb(Verb::List).resource(JOBS));
+    edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
+    let before = world.requests().len();
+    world.wait(600).await;
+    let tries = world.requests()[before..].iter().filter(|request| request.resource == JOBS).count();
+    assert!(writes(&world).is_empty() && (10..=21).contains(&tries), "{tries}");
+    world.end_fault(missing);
+    world.wait(31).await;
+    assert_eq!(jobs(&world).len(), 1);
+}
