@@ -5,11 +5,12 @@ use std::process::Output;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::audit::{assert_swapped_once, written_in};
 use crate::pods::{EXITS_143, job, main_ok, sidecar, spec};
+use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::world::{World, eventually, variable};
 
 /// With the account of the namespace; OpenKruise may be on the cluster for others.
@@ -32,9 +33,14 @@ async fn stuck(world: &World, jobs: &[(&str, &str)]) -> Vec<String> {
     for (name, policy) in jobs {
         world.create_job(job(name, spec(policy, vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
     }
+    ended_mains(world, jobs.len()).await
+}
+
+/// The names of all pods, once there are so many whose mains have ended.
+async fn ended_mains(world: &World, count: usize) -> Vec<String> {
     eventually("the Jobs to be stuck", || async {
         let pods = world.pods().await;
-        (pods.len() == jobs.len() && pods.iter().all(main_has_ended)).then(|| pods.iter().map(|pod| pod.name_any()).collect())
+        (pods.len() == count && pods.iter().all(main_has_ended)).then(|| pods.iter().map(|pod| pod.name_any()).collect())
     })
     .await
 }
@@ -84,5 +90,28 @@ async fn stuck_jobs_are_ended_without_any_exit_image() {
     let written = written_in(&world.namespace);
     assert!(pods.iter().all(|pod| written.iter().any(|write| write.pod == *pod && write.is_applied_finish())), "{written:#?}");
     assert!(!written.iter().any(|write| write.is_applied_swap()), "{written:#?}");
+    world.done().await;
+}
+
+#[tokio::test]
+async fn an_exit_image_that_ran_as_an_init_container_is_there_when_the_registry_is_not() {
+    let world = World::new("rescue-first").await;
+    let mut registry = RegistryProxy::start(Manner::Serve).await;
+    let exit_image = format!("{}/swaplet/exit:e2e", registry.host());
+    let jobs = [("nightly", "Never"), ("report", "OnFailure")];
+    for (name, policy) in jobs {
+        let mut spec = spec(policy, vec![main_ok(&world), sidecar(&world, "log", EXITS_143)]);
+        spec["initContainers"] = json!([{"name": "exit-image", "image": exit_image}]);
+        world.create_job(job(name, spec)).await;
+    }
+    ended_mains(&world, jobs.len()).await;
+    registry.stop().await;
+    let (code, out, err) = swaplet(&world, &world.kubeconfig, "rescue", &["--exit-image", &exit_image]).await;
+    assert_eq!(code, Some(0), "{out}{err}");
+    for (name, _) in jobs {
+        world.job_ends(name, "Complete").await;
+    }
+    let swaps = written_in(&world.namespace).into_iter().filter(|write| write.is_applied_swap()).count();
+    assert_eq!(swaps, jobs.len(), "by the image, and by nothing else");
     world.done().await;
 }
