@@ -80,7 +80,7 @@ pub struct RunArgs {
     /// not kept]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
-    /// Whether to end sidecars; false with --restart: only restart containers
+    /// Whether to end sidecars; false: only what --restart, --warm and --predownload ask for
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
     terminate: bool,
     /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs deploy/restart.yaml, and the CRD where
@@ -172,7 +172,7 @@ impl RunArgs {
             registry,
             cluster,
         } = self;
-        ensure!(terminate || restart || predownload, "nothing to do: --terminate=false needs --restart or --predownload");
+        ensure!(terminate || restart || warm || predownload, "nothing to do: --terminate=false needs --restart, --warm or --predownload");
         if !terminate && rules.needs_exit_image() {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
         }

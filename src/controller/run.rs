@@ -2,6 +2,7 @@
 
 mod log;
 mod restarts;
+mod settings;
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,20 +13,19 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use self::log::{log_outcome, tell_node_problem};
+pub use self::settings::Settings;
 use super::clock::{Clock, time_of_day};
-use super::derive::{Deriver, Push, Pushed};
-use super::index::{Effect, Index, Rules, Write};
+use super::derive::{Deriver, Pushed};
+use super::index::{Effect, Index, Write};
 use super::job_events::take_notice;
-use super::lease::Leadership;
 use super::metrics::Metrics;
-use super::namespaces::Namespaces;
 use super::nodes::Learned;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
 use super::predownload;
-use super::pull_jobs::{self, WarmSettings};
+use super::pull_jobs;
 use super::report::Reporter;
-use super::restart::{Driver, RestartSettings};
+use super::restart::Driver;
 use super::selection::{Progress, Selected, Selection};
 use super::serve::Health;
 use super::verdict_store::{self, VerdictStore};
@@ -50,35 +50,6 @@ const LONGEST_BRAKE: Duration = Duration::from_secs(30);
 pub const CONCURRENCY: u16 = 16;
 /// Seconds that one write may take, if nothing else is said.
 pub const WRITE_SECONDS: u16 = 10;
-
-/// What the controller is to do.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where it works.
-    pub namespaces: Namespaces,
-    /// The rules of the installation.
-    pub rules: Rules,
-    /// Writes of pods under way at once.
-    pub concurrency: usize,
-    /// What one write may take.
-    pub write_deadline: Duration,
-    /// The name of this process in Events.
-    pub instance: String,
-    /// How exit images are pushed that the rules allow to derive.
-    pub push: Option<Push>,
-    /// Whether containers are restarted for those who ask for it by a `ContainerRecreateRequest`.
-    pub restart: Option<RestartSettings>,
-    /// Whether images are pulled for those who ask for it by an `ImagePullJob` or `ImageListPullJob`.
-    pub warm: Option<WarmSettings>,
-    /// Whether images of workloads that ask for it are pre-downloaded.
-    pub predownload: bool,
-    /// Whether this process may write.
-    pub leadership: Leadership,
-    /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
-    pub state_namespace: Option<String>,
-    /// Only these pods; every pod where it is `None`.
-    pub selection: Option<Selection>,
-}
 
 /// A background task ended that never ends: the process must be started anew.
 #[derive(Debug, thiserror::Error)]

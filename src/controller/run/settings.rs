@@ -1,0 +1,40 @@
+//! What a controller is told when it starts.
+
+use std::time::Duration;
+
+use crate::controller::derive::Push;
+use crate::controller::index::Rules;
+use crate::controller::lease::Leadership;
+use crate::controller::namespaces::Namespaces;
+use crate::controller::pull_jobs::WarmSettings;
+use crate::controller::restart::RestartSettings;
+use crate::controller::selection::Selection;
+
+/// What the controller is to do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it works.
+    pub namespaces: Namespaces,
+    /// The rules of the installation.
+    pub rules: Rules,
+    /// Writes of pods under way at once.
+    pub concurrency: usize,
+    /// What one write may take.
+    pub write_deadline: Duration,
+    /// The name of this process in Events.
+    pub instance: String,
+    /// How exit images are pushed that the rules allow to derive.
+    pub push: Option<Push>,
+    /// Whether containers are restarted for those who ask for it by a `ContainerRecreateRequest`.
+    pub restart: Option<RestartSettings>,
+    /// Whether images are pulled for those who ask for it by an `ImagePullJob` or `ImageListPullJob`.
+    pub warm: Option<WarmSettings>,
+    /// Whether images of workloads that ask for it are pre-downloaded.
+    pub predownload: bool,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// The namespace for the ConfigMap that keeps what was proved on nodes; `None`: it is not kept.
+    pub state_namespace: Option<String>,
+    /// Only these pods; every pod where it is `None`.
+    pub selection: Option<Selection>,
+}
