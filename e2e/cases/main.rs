@@ -39,6 +39,7 @@ mod restart_config;
 mod restart_openkruise;
 mod restart_parking;
 mod restart_virtual;
+mod rights;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

@@ -17,7 +17,8 @@ use tracing::field::display;
 use super::clock::time_of_day;
 use super::index::Notice;
 use super::metrics::Metrics;
-use super::writer::{Target, TargetKind};
+use super::serve::Health;
+use super::writer::{Target, TargetKind, is_missing_right};
 use crate::decide::decision::Report;
 
 /// The `reportingController` of our Events.
@@ -33,11 +34,15 @@ const AT_ONCE: usize = 8;
 /// Events that may wait; beyond it the API server is too slow for them and they are dropped.
 const MAY_WAIT: usize = 10_000;
 
+/// What the right to create Events is for.
+const TELL: &str = "Events cannot be sent";
+
 /// Sends reports.
 #[derive(Clone)]
 pub struct Reporter {
     client: Client,
     metrics: Metrics,
+    health: Health,
     instance: Arc<str>,
     sending: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
@@ -46,9 +51,9 @@ pub struct Reporter {
 impl Reporter {
     /// `instance` is this process's name in `reportingInstance`.
     #[must_use]
-    pub fn new(client: Client, metrics: Metrics, instance: &str) -> Self {
+    pub fn new(client: Client, metrics: Metrics, health: Health, instance: &str) -> Self {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
-        Self { client, metrics, instance: instance.into(), sending: semaphore(AT_ONCE), waiting: semaphore(MAY_WAIT) }
+        Self { client, metrics, health, instance: instance.into(), sending: semaphore(AT_ONCE), waiting: semaphore(MAY_WAIT) }
     }
 
     /// Tells something about a pod, in the background.
@@ -77,9 +82,19 @@ impl Reporter {
         let api: Api<Event> = Api::namespaced(self.client.clone(), &target.namespace);
         let event = self.event(target, report);
         let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
-            Ok(Ok(_)) => "applied",
+            Ok(Ok(_)) => {
+                self.health.has(TELL);
+                "applied"
+            }
             // An earlier life of this process, or another replica, has said it.
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => "conflict",
+            // It would be said with each Event.
+            Ok(Err(kube::Error::Api(status))) if is_missing_right(&status.message) => {
+                if self.health.lacks(TELL, &status.message) {
+                    tracing::warn!(error = status.message, "{TELL}; what they would say is in this log");
+                }
+                "denied"
+            }
             Ok(Err(error)) => {
                 tracing::warn!(namespace = &*target.namespace, object = &*target.name, %error, "event not sent");
                 "failed"

@@ -2,8 +2,10 @@
 
 mod log;
 mod restarts;
+mod rights;
 mod settings;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use self::log::{log_outcome, tell_node_problem};
+use self::rights::{note_right, right_of};
 pub use self::settings::Settings;
 use super::clock::{Clock, time_of_day};
 use super::derive::{Deriver, Pushed};
@@ -123,6 +126,8 @@ struct Controller {
     brake: Duration,
     verdicts: Option<VerdictStore>,
     progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// The troubles of watches that were told: a missing right is met again with every try.
+    told: HashSet<String>,
 }
 
 impl Controller {
@@ -135,7 +140,7 @@ impl Controller {
             },
             restarts: Driver::start(&client, settings),
             writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
-            reporter: Reporter::new(client, metrics.clone(), &settings.instance),
+            reporter: Reporter::new(client, metrics.clone(), health.clone(), &settings.instance),
             metrics,
             health,
             concurrency: settings.concurrency.max(1),
@@ -144,6 +149,7 @@ impl Controller {
             brake: Duration::ZERO,
             verdicts: None,
             progress: None,
+            told: HashSet::new(),
         }
     }
 
@@ -167,12 +173,12 @@ impl Controller {
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
                 self.health.trouble(&error);
-                tracing::warn!(error, "cannot watch pods; trying again");
+                self.tell_trouble(&error, "cannot watch pods; trying again");
             }
             Event::Hidden(error) => {
                 self.metrics.watch_trouble();
                 self.health.hidden("pods", &error);
-                tracing::warn!(error, "cannot watch pods of a namespace, so nothing is done there; trying again");
+                self.tell_trouble(&error, "cannot watch pods of a namespace, so nothing is done there; trying again");
             }
         }
     }
@@ -182,13 +188,13 @@ impl Controller {
             Event::Hidden(error) => {
                 self.metrics.watch_trouble();
                 self.health.hidden("jobs", error);
-                tracing::warn!(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
+                self.tell_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
                 // A right that is missing would be told every 15 s for ever.
                 if self.health.jobs_trouble(error) {
-                    tracing::warn!(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
+                    self.tell_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
                 }
             }
             Event::ListStart => self.health.nothing_hidden("jobs"),
@@ -211,7 +217,7 @@ impl Controller {
 
     fn hear(&mut self, news: News) {
         if let News::Trouble(trouble) = &news {
-            tracing::warn!(trouble, "cannot look at OpenKruise; trying again");
+            self.tell_trouble(trouble, "cannot look at OpenKruise; trying again");
         }
         let effects = self.index.hear(news, self.clock.now());
         self.effects(effects);
@@ -248,23 +254,14 @@ impl Controller {
             }
             Event::Trouble(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble();
-                tracing::warn!(error, "cannot watch nodes; trying again");
+                self.tell_trouble(&error, "cannot watch nodes; trying again");
             }
             Event::Forbidden(error) => self.nodes_forbidden(&error),
         }
     }
 
-    /// Said once, not with each try.
-    fn nodes_forbidden(&mut self, error: &str) {
-        if self.index.nodes.hide() {
-            self.health.nodes_hidden(error);
-            tracing::warn!(error, "cannot look at nodes: each counts as Unknown unless a row of --node-classes goes by its name alone");
-            self.index.look_soon(|_| true);
-        }
-    }
-
     async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
-        let (store, kept) = VerdictStore::start(client, namespace).await;
+        let (store, kept) = VerdictStore::start(client, namespace, self.health.clone()).await;
         self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
         self.verdicts = Some(store);
     }
@@ -317,6 +314,7 @@ impl Controller {
         let (write, outcome) = done.map_err(|error| TaskDied(format!("a write: {error}")))?;
         self.metrics.wrote(write.action.resource(), outcome.as_str());
         log_outcome(&write.target, &outcome);
+        note_right(&self.health, right_of(&write.action), &outcome);
         let now = self.clock.now();
         // A request to OpenKruise may fail because of its webhook: that is no reason to hold up other pods.
         if let (Action::Swap(_), Outcome::Failed { retry_after, .. }) = (&write.action, &outcome) {

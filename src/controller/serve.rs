@@ -31,6 +31,8 @@ struct State {
     /// Who leads, where it is somebody else.
     leader: Option<String>,
     lease_trouble: Option<String>,
+    /// What is not done because a right is missing, each with the words of the API server.
+    lacks: BTreeMap<&'static str, String>,
 }
 
 impl State {
@@ -38,7 +40,8 @@ impl State {
     fn remarks(&self) -> String {
         let hidden = self.hidden.values().flatten().map(|error| format!("nothing is done in a namespace: {error}"));
         let nodes = self.nodes.iter().map(|error| format!("every node counts as Unknown, because nodes cannot be looked at: {error}"));
-        let remarks: Vec<_> = hidden.chain(nodes).collect();
+        let lacks = self.lacks.iter().map(|(what, error)| format!("{what}: {error}"));
+        let remarks: Vec<_> = hidden.chain(nodes).chain(lacks).collect();
         if remarks.is_empty() { "ok".to_owned() } else { format!("ok, but {}", remarks.join("; ")) }
     }
 }
@@ -98,6 +101,17 @@ impl Health {
     /// The Lease could not be read or written.
     pub fn lease_trouble(&self, error: &str) {
         self.state().lease_trouble = Some(error.to_owned());
+    }
+
+    /// `what` cannot be done, because a right is missing or for another reason that lasts; whether this is new. Everything else goes on,
+    /// so this is told and does not make it unready.
+    pub fn lacks(&self, what: &'static str, error: &str) -> bool {
+        self.state().lacks.insert(what, error.to_owned()).is_none()
+    }
+
+    /// `what` was done.
+    pub fn has(&self, what: &'static str) {
+        self.state().lacks.remove(what);
     }
 
     /// How it is going; `Err` with the reason where not everything is seen that should be.
@@ -201,6 +215,14 @@ mod tests {
         assert_eq!(response.body(), "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n");
         health.watching_jobs();
         assert_eq!(ready(&health).status(), StatusCode::OK);
+        assert!(health.lacks("Events cannot be sent", "forbidden"));
+        assert!(!health.lacks("Events cannot be sent", "forbidden"));
+        assert_eq!(
+            (ready(&health).status(), ready(&health).into_body()),
+            (StatusCode::OK, "ok, but Events cannot be sent: forbidden\n".to_owned())
+        );
+        health.has("Events cannot be sent");
+        assert_eq!(ready(&health).body(), "ok\n");
         assert_eq!(answer("/healthz", &registry, &health).status(), StatusCode::OK);
         assert_eq!(answer("/other", &registry, &health).status(), StatusCode::NOT_FOUND);
     }

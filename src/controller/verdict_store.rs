@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::list::list;
+use super::serve::Health;
 use super::writer::FIELD_MANAGER;
 use crate::decide::node_verdicts::{MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS};
 
@@ -122,6 +123,9 @@ pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<Al
     Ok(map.as_ref().map(read).unwrap_or_default())
 }
 
+/// What the rights to the ConfigMap are for.
+const KEEP: &str = "what is proved on nodes cannot be kept in a ConfigMap";
+
 /// Keeps verdicts, in the background.
 pub struct VerdictStore {
     latest: watch::Sender<AllKept>,
@@ -131,8 +135,8 @@ pub struct VerdictStore {
 
 impl VerdictStore {
     /// Starts keeping verdicts in this namespace, and gives what an earlier life has left there.
-    pub async fn start(client: Client, namespace: &str) -> (Self, AllKept) {
-        let mut keeper = Keeper { maps: Api::namespaced(client, namespace), namespace: namespace.to_owned(), version: None, silent: false };
+    pub async fn start(client: Client, namespace: &str, health: Health) -> (Self, AllKept) {
+        let mut keeper = Keeper { maps: Api::namespaced(client, namespace), namespace: namespace.to_owned(), version: None, health };
         let kept = match keeper.load().await {
             Ok(kept) => kept,
             Err(error) => {
@@ -181,8 +185,7 @@ struct Keeper {
     namespace: String,
     /// The version that was last read or written; `None` where there is no ConfigMap.
     version: Option<String>,
-    /// Whether a failure was told.
-    silent: bool,
+    health: Health,
 }
 
 impl Keeper {
@@ -205,7 +208,8 @@ impl Keeper {
         for _ in 0..TRIES {
             match self.try_write(&latest).await {
                 Ok(version) => {
-                    (self.version, self.silent) = (version, false);
+                    self.version = version;
+                    self.health.has(KEEP);
                     return;
                 }
                 Err(Failure::Conflict) => match self.load().await {
@@ -241,13 +245,13 @@ impl Keeper {
     }
 
     /// Once, until it works again.
-    fn warn(&mut self, error: &str) {
-        if !std::mem::replace(&mut self.silent, true) {
+    fn warn(&self, error: &str) {
+        if self.health.lacks(KEEP, error) {
             tracing::warn!(
                 namespace = self.namespace,
                 name = CONFIG_MAP,
                 error,
-                "what is proved on nodes cannot be kept in a ConfigMap: after a restart each unknown node is probed again"
+                "{KEEP}: after a restart each unknown node is probed again"
             );
         }
     }

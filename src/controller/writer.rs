@@ -215,6 +215,13 @@ pub(super) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
     }
 }
 
+/// Whether a denial tells of a right that is missing, and so of every object of the kind (Kubernetes: `forbiddenMessage` in
+/// `responsewriters/errors.go`); an admission policy or webhook denies one object, in other words.
+#[must_use]
+pub fn is_missing_right(words: &str) -> bool {
+    words.contains(" is forbidden: User ") && words.contains(" cannot ")
+}
+
 fn is_failed_test(status: &Status) -> bool {
     status.message.starts_with("the server rejected our request due to an error in our request")
 }

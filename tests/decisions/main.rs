@@ -28,6 +28,7 @@ mod recreate;
 mod restart;
 mod restart_model;
 mod restart_on;
+mod rights;
 mod rollout;
 mod small_pods;
 mod verdicts;

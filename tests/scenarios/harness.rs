@@ -51,6 +51,7 @@ pub struct World {
 /// One life of the controller.
 pub struct Life {
     pub line: Line,
+    pub health: Health,
     metrics: Metrics,
     task: JoinHandle<()>,
 }
@@ -176,15 +177,17 @@ impl World {
         self.start(SWAPLET, CONCURRENCY, |settings| settings.predownload = true)
     }
 
-    fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
+    /// Starts a controller with settings that differ by `change` from [`settings`].
+    pub fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
         let metrics = Metrics::register(&mut Registry::default());
         let mut settings = settings(user_agent, concurrency);
         change(&mut settings);
-        let controller = run(client, settings, metrics.clone(), Health::default(), std::future::pending());
+        let health = Health::default();
+        let controller = run(client, settings, metrics.clone(), health.clone(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
-        Life { line, metrics, task }
+        Life { line, health, metrics, task }
     }
 
     pub async fn wait(&self, seconds: u64) {

@@ -26,6 +26,7 @@ mod predownload;
 mod probe;
 mod pull_jobs;
 mod restart;
+mod rights;
 mod selection;
 mod shapes;
 mod verdicts;

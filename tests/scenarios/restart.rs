@@ -7,7 +7,7 @@ mod lives;
 mod nodes;
 mod parking;
 mod readiness;
-mod world;
+pub mod world;
 
 use serde_json::json;
 

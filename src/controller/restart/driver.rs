@@ -183,7 +183,9 @@ fn log(write: &RestartWrite, outcome: &Result<Stored, Outcome>) {
         Err(Outcome::Conflict | Outcome::Gone) => {
             tracing::debug!(%namespace, %request, "what was read has changed; nothing was written");
         }
-        Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
+        // Told once for all tries, by the Event `WriteDenied`.
+        Err(Outcome::Denied(error)) => tracing::debug!(%namespace, %request, error, "the write was denied; trying again later"),
+        Err(Outcome::Failed { error, .. }) => {
             tracing::warn!(%namespace, %request, error, "the write was not applied; trying again later");
         }
     }

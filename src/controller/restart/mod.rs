@@ -131,9 +131,8 @@ impl Restarts {
                     self.forget(&(request.namespace, request.name), now);
                 }
             }
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(error, "cannot watch ContainerRecreateRequests; trying again");
-            }
+            // The loop tells of it.
+            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 
@@ -179,10 +178,8 @@ impl Restarts {
             }
             Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
             Event::Deleted(_) => entry.sight = Seen::Absent,
-            Event::ListEnd => {}
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(namespace = %key.0, pod = %key.1, error, "cannot watch a pod whose containers are to be restarted; trying again");
-            }
+            // The loop tells of trouble.
+            Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
         self.look_at_requests_of(key);
     }

@@ -16,7 +16,9 @@ pub(super) fn log_outcome(target: &Target, outcome: &Outcome) {
         Outcome::Conflict | Outcome::Gone => {
             tracing::debug!(%namespace, pod = %name, %uid, "the pod has changed since it was read; nothing was written");
         }
-        Outcome::Denied(error) | Outcome::Failed { error, .. } => {
+        // Told once for all tries, by the Event `WriteDenied`.
+        Outcome::Denied(error) => tracing::debug!(%namespace, pod = %name, %uid, error, "the write was denied; trying again later"),
+        Outcome::Failed { error, .. } => {
             tracing::warn!(%namespace, pod = %name, %uid, error, "the write was not applied; trying again later");
         }
     }

@@ -8,6 +8,7 @@ use crate::controller::restart_on::RestartOn;
 
 impl Controller {
     pub(super) fn see_restart(&mut self, happened: Happened) {
+        self.note_rights_of_restarts(&happened);
         for notice in self.restarts.take(happened, &self.metrics, self.clock.now()) {
             self.metrics.decided(notice.report.reason);
             self.reporter.tell(notice);

@@ -1,0 +1,209 @@
+//! A right that is missing costs what it is for, and nothing else: it is said once, readiness says it for as long as it lasts, it is asked
+//! for at a bounded rate, and what had to wait is done when it is given.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::sync::Arc;
+
+use serde_json::json;
+use swaplet::controller::restart::RestartSettings;
+use swaplet::decide::ladder::Ladder;
+use swaplet::objects::env::IGNORE_EXIT_CODE;
+use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet::testbed::virtual_node::Profile;
+
+use super::harness::{CONCURRENCY, Life, SWAPLET};
+use super::objects::{pod_of, sidecar};
+use super::restart::world::{Restarts, pod as pod_to_restart};
+
+/// Of each thing that the right is needed for: a watch that fails asks at most every 15 s, a denied write is tried again after a minute.
+const MOST_IN_FIVE_MINUTES: usize = 21;
+
+/// What is done without a right.
+#[derive(Clone, Copy)]
+struct Done {
+    swap: bool,
+    finish: bool,
+    restart: bool,
+}
+
+const ALL: Done = Done { swap: true, finish: true, restart: true };
+const NONE: Done = Done { swap: false, finish: false, restart: false };
+const REQUESTS: &str = "containerrecreaterequests";
+
+thread_local! {
+    /// The log from warnings on: each test has a thread of its own.
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Writes to the log of the thread.
+struct Log;
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Once for all tests: a subscriber for each would be seen by some threads too late.
+fn keep_log() {
+    let builder = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false).with_writer(|| Log);
+    let _ = tracing::subscriber::set_global_default(builder.finish());
+    LOG.with_borrow_mut(Vec::clear);
+}
+
+fn logged(words: &str) -> Vec<String> {
+    // Fields are written as a debugger would show them.
+    let text = LOG.with_borrow(|log| String::from_utf8(log.clone()).unwrap()).replace("\\\"", "\"");
+    text.lines().filter(|line| line.contains(words)).map(str::to_owned).collect()
+}
+
+/// A pod to restart a container of, one whose sidecar is swapped, and one whose phase is written.
+async fn with_work_for_everything() -> Restarts {
+    let world = Restarts::on(Profile::kubelet(), &pod_to_restart("Always")).await;
+    world.create_namespace("state").await;
+    let main = json!({"name": "main", "image": "main:1", "args": ["run=1s"]});
+    let side = |name: &str| {
+        let mut side = sidecar(name);
+        side["args"] = json!(["run=forever"]);
+        side
+    };
+    let mut ignored = side("side");
+    ignored["env"].as_array_mut().unwrap().push(json!({"name": IGNORE_EXIT_CODE, "value": "true"}));
+    for (name, side) in [("swap", side("side")), ("finish", ignored)] {
+        let mut pod = pod_of(name, "OnFailure", vec![main.clone(), side]);
+        pod["spec"]["nodeName"] = json!("virtual");
+        world.create(&pod).await;
+    }
+    world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "ttlSecondsAfterFinished": 5})).await;
+    world
+}
+
+fn is_done(world: &Restarts, done: Done, when: &str) {
+    assert_eq!(world.phase("swap") == "Succeeded", done.swap, "{when}: the swap");
+    assert_eq!(world.phase("finish") == "Succeeded", done.finish, "{when}: the phase");
+    assert_eq!(world.restarts("app") == 1, done.restart, "{when}: the restart");
+}
+
+struct Missing {
+    verb: Verb,
+    resource: &'static str,
+    subresource: &'static str,
+    /// Of how many objects, or of how many things that it is needed for, it is told.
+    times: usize,
+    /// Whether `/readyz` goes on saying so until it is needed again.
+    lingers: bool,
+    /// Whether `/readyz` fails; `None` where a list tells now and then what the watch would.
+    fails: Option<bool>,
+    done: Done,
+}
+
+impl Missing {
+    const fn new(verb: Verb, resource: &'static str, done: Done) -> Self {
+        Self { verb, resource, subresource: "", times: 1, lingers: false, fails: Some(false), done }
+    }
+
+    const fn of(self, subresource: &'static str) -> Self {
+        Self { subresource, ..self }
+    }
+
+    const fn lingers(self) -> Self {
+        Self { lingers: true, ..self }
+    }
+
+    const fn told(self, times: usize) -> Self {
+        Self { times, ..self }
+    }
+
+    const fn fails(self, fails: Option<bool>) -> Self {
+        Self { fails, ..self }
+    }
+
+    /// In the words of an API server.
+    fn words(&self) -> String {
+        let Self { verb, resource, subresource, .. } = self;
+        let verb = format!("{verb:?}").to_lowercase();
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        format!("{resource} is forbidden: User \"swaplet\" cannot {verb} resource \"{resource}{slash}{subresource}\" at the cluster scope")
+    }
+
+    fn asked(&self, world: &Restarts) -> usize {
+        let is_it = |resource: &str| resource == self.resource;
+        world
+            .requests()
+            .iter()
+            .filter(|sent| sent.verb == self.verb && is_it(&sent.resource) && *sent.subresource == *self.subresource)
+            .count()
+    }
+
+    async fn costs_what_it_is_for(self) {
+        let words = self.words();
+        keep_log();
+        let world = with_work_for_everything().await;
+        let fault = world
+            .fault(Effect::reply(403).message(&words), |rule| rule.verb(self.verb).resource(self.resource).subresource(self.subresource));
+        let clock = world.server.clock();
+        let life = world.start(SWAPLET, CONCURRENCY, |settings| {
+            settings.rules.ladder = Ladder { finish: true, ..Ladder::default() };
+            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None, park: None });
+            settings.state_namespace = Some("state".to_owned());
+        });
+        world.wait(600).await;
+        is_done(&world, self.done, &words);
+        let said = logged(&words);
+        assert_eq!(said.len(), self.times, "{words}: {said:#?}");
+        self.readiness_says(&life, &words);
+        let before = self.asked(&world);
+        world.wait(300).await;
+        let asked = self.asked(&world) - before;
+        assert!(asked <= MOST_IN_FIVE_MINUTES * self.times, "{words}: asked {asked} times in five minutes");
+
+        world.end_fault(fault);
+        world.wait(16 * 60).await;
+        is_done(&world, ALL, &format!("after {words}"));
+        assert!(world.find("r").is_none(), "{words}: the request is deleted when its time is over");
+        assert_eq!(logged(&words).len(), self.times, "{words}");
+        assert!(self.lingers || life.health.ready() == Ok("ok".to_owned()), "{words}: {:?}", life.health.ready());
+    }
+
+    fn readiness_says(&self, life: &Life, words: &str) {
+        let ready = life.health.ready();
+        let said = ready.clone().unwrap_or_else(|why| why);
+        assert!(self.fails.is_none() || said.contains(words), "{words}: {said}");
+        assert!(self.fails.is_none_or(|fails| fails == ready.is_err()), "{words}: {said}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_see_pods_and_jobs() {
+    Missing::new(Verb::List, "pods", NONE).told(3).fails(Some(true)).costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, "pods", ALL).told(3).fails(None).costs_what_it_is_for().await;
+    Missing::new(Verb::List, "jobs", ALL).fails(Some(true)).costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, "jobs", ALL).fails(None).costs_what_it_is_for().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_see_nodes() {
+    Missing::new(Verb::List, "nodes", ALL).costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, "nodes", ALL).fails(None).costs_what_it_is_for().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_change_pods_and_to_tell_of_it() {
+    Missing::new(Verb::Patch, "pods", Done { finish: true, ..NONE }).told(2).costs_what_it_is_for().await;
+    Missing::new(Verb::Patch, "pods", Done { finish: false, ..ALL }).of("status").costs_what_it_is_for().await;
+    Missing::new(Verb::Create, "events", ALL).lingers().costs_what_it_is_for().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_restart_containers() {
+    Missing::new(Verb::List, REQUESTS, Done { restart: false, ..ALL }).told(2).costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, REQUESTS, ALL).told(2).fails(None).costs_what_it_is_for().await;
+    Missing::new(Verb::Patch, REQUESTS, Done { restart: false, ..ALL }).costs_what_it_is_for().await;
+    Missing::new(Verb::Patch, REQUESTS, Done { restart: false, ..ALL }).of("status").costs_what_it_is_for().await;
+    Missing::new(Verb::Delete, REQUESTS, ALL).costs_what_it_is_for().await;
+}
