@@ -107,6 +107,9 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- end }}
 {{- if .Values.restart.enabled }}
 - --restart
+{{- with .Values.restart.parkImage }}
+- --park-image={{ . }}
+{{- end }}
 {{- if .Values.restart.onConfig.enabled }}
 - --restart-on-config
 {{- end }}

@@ -83,6 +83,12 @@ async fn the_leash_is_that_of_the_installation() {
     assert!(all.contains(r#"["registry.example/swaplet/exit:v1","r.example/exit/*","r.example/derived@*"]"#), "the exit images");
     assert!(!all.contains("registry.example/swaplet/park"), "a parameter that was not set");
 
+    let parks = leash("restart.enabled=true,restart.parkImage=r.example/park:2,leash.parkImages={r.example/park:1}").await;
+    assert!(
+        parks.contains(r#"["r.example/park:2","r.example/park:1"]"#) && parks.contains("--park-image=r.example/park:2"),
+        "the park images"
+    );
+
     // Who may ask matters where it works, and nowhere else.
     let some = leash("restart.enabled=true,namespaces={a}").await;
     let requests = some.split("\n---\n").find(|object| object.contains("name: swaplet-leash-requests")).unwrap();

@@ -5,14 +5,18 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use swaplet::controller::writer_warm;
+use swaplet::objects::parked::PARKED;
 
-use super::legal::{image, warmers};
-use super::pods::{OTHER, main, pod};
+use super::legal::{brought_back, image, parking, warmers};
+use super::pods::{DIGEST, OTHER, main, pod};
 use super::{Leashed, dry_post};
 
 const METADATA: &str = "the metadata of a pod is not swaplet's";
 const SPEC: &str = "of the spec of a pod";
 const FOREIGN: &str = "neither an exit image of the list nor another spelling";
+const NO_NOTE: &str = "a container gets a park image only where the same write says";
+const ALONE: &str = "swaplet.io/parked change together";
+const MADE_UP: &str = "swaplet.io/parked holds the images that containers had";
 const UNMARKED: &str = "an exit image is for sidecars that their owner has marked, not for";
 const MAINS: &str = "whose main containers are done, and here these are not: main";
 const STATUS: &str = "of the status of a pod";
@@ -36,7 +40,8 @@ fn of_images(leashed: &Leashed) -> Vec<Write> {
         ("by-reference", image("log", exit), UNMARKED),
         ("plain", image("main", exit), UNMARKED),
         ("done", image("log", &leashed.world.images.missing), FOREIGN),
-        ("done", image("log", &leashed.world.images.park), FOREIGN),
+        ("done", image("log", &leashed.world.images.park), NO_NOTE),
+        ("done", init("native", &leashed.world.images.park), FOREIGN),
         ("done", image("log", &format!("{exit}2")), FOREIGN),
         ("done", image("log", &exit.replace('.', "x")), FOREIGN),
         ("done", image("log", &format!("{exit}@{OTHER}")), FOREIGN),
@@ -52,6 +57,48 @@ fn of_images(leashed: &Leashed) -> Vec<Write> {
         ("done", init("prepare", &format!("{work}@{}", super::pods::DIGEST)), "an init container that is no native sidecar"),
         ("done", init("native", exit), UNMARKED),
         ("done", init("native", &format!("{repository}:v2")), FOREIGN),
+    ]
+}
+
+/// Of parking, and of a pod in which `main` is parked.
+async fn of_parking(leashed: &Leashed) -> Vec<Write> {
+    let (work, park) = (leashed.world.images.work.as_str(), leashed.world.images.park.as_str());
+    let (running, parked) = (leashed.uid("running").await, leashed.uid("parked").await);
+    let main = [("main", work)];
+    let evil = [("main", "evil.example/work:v1")];
+    let both = [("main", work), ("log", "evil.example/work:v1")];
+    let mut with_label = parking(image("main", park), &running, park, &main);
+    with_label["metadata"]["labels"]["new"] = json!("label");
+    let mut without_label = parking(image("main", park), &running, park, &main);
+    without_label["metadata"].as_object_mut().unwrap().remove("labels");
+    let mut other_key = image("main", park);
+    other_key["metadata"] = json!({"annotations": {"swaplet.io/parked2": "{}"}});
+    let mut only_label_goes = image("main", work);
+    only_label_goes["metadata"] = json!({"labels": {PARKED: null}});
+    let mut json_with_spaces = parking(image("main", park), &running, park, &main);
+    let text = json_with_spaces["metadata"]["annotations"][PARKED].as_str().unwrap().replace("\"main\":", "\"main\": ");
+    json_with_spaces["metadata"]["annotations"][PARKED] = json!(text);
+    vec![
+        ("running", parking(image("main", park), &running, park, &evil), NO_NOTE),
+        ("running", parking(image("main", park), &parked, park, &main), NO_NOTE),
+        ("running", parking(image("main", park), &running, park, &[("log", work)]), NO_NOTE),
+        ("running", parking(image("main", park), &running, park, &both), MADE_UP),
+        ("running", json_with_spaces, NO_NOTE),
+        ("running", without_label, NO_NOTE),
+        ("running", with_label, METADATA),
+        ("running", other_key, METADATA),
+        ("running", parking(json!({}), &running, park, &main), ALONE),
+        ("running", json!({"metadata": {"labels": {PARKED: "true"}}}), ALONE),
+        ("parked", image("main", "evil.example/work:v1"), FOREIGN),
+        ("parked", parking(image("main", "evil.example/work:v1"), &parked, park, &evil), ALONE),
+        ("parked", brought_back(json!({})), ALONE),
+        ("parked", json!({"metadata": {"labels": {PARKED: null}}}), ALONE),
+        ("parked", only_label_goes, ALONE),
+        ("parked", parking(image("log", park), &parked, park, &[("log", work)]), MADE_UP),
+        ("parked", parking(image("log", park), &parked, park, &[("log", work), ("main", "evil.example/work:v1")]), MADE_UP),
+        ("parked", brought_back(image("log", &format!("{work}@{DIGEST}"))), ALONE),
+        // What it says was written for another pod.
+        ("noted", image("main", work), FOREIGN),
     ]
 }
 
@@ -126,9 +173,12 @@ async fn what_no_token_of_ours_can_write() {
     let leashed = Leashed::new("leash-forbids").await;
     leashed.pods_are_there().await;
     let mut denied = 0;
-    for (policy, subresource, writes) in
-        [("pods", "", of_images(&leashed)), ("pods", "", of_other_fields(&leashed)), ("pods-status", "status", of_statuses())]
-    {
+    for (policy, subresource, writes) in [
+        ("pods", "", of_images(&leashed)),
+        ("pods", "", of_parking(&leashed).await),
+        ("pods", "", of_other_fields(&leashed)),
+        ("pods-status", "status", of_statuses()),
+    ] {
         for (pod, patch, message) in writes {
             let answer = leashed.patch(pod, subresource, &patch).await;
             leashed.is_denied_by(policy, message, answer, &(pod, subresource, &patch));
@@ -136,7 +186,7 @@ async fn what_no_token_of_ours_can_write() {
         }
     }
     println!("{denied} writes of pods and their statuses were denied");
-    assert!(denied >= 60);
+    assert!(denied >= 80);
     another_way_of_writing(&leashed).await;
     leashed.done().await;
 }

@@ -8,6 +8,7 @@ use swaplet::controller::clock::time_of_day;
 use swaplet::controller::writer_finish::{NUDGE, finish_patch};
 use swaplet::controller::writer_warm::{self, Warmers};
 use swaplet::decide::decision::Finish;
+use swaplet::objects::parked::{PARKED, Parked};
 use swaplet::objects::pod::Phase;
 use swaplet::objects::pull_job::PodWishes;
 
@@ -18,6 +19,20 @@ use crate::pods::MARK;
 /// A strategic merge patch of the image of one container.
 pub fn image(container: &str, image: &str) -> Value {
     json!({"spec": {"containers": [{"name": container, "image": image}]}})
+}
+
+/// The patch with what a pod with this uid is to say of its parked containers.
+pub fn parking(mut patch: Value, uid: &str, park: &str, images: &[(&str, &str)]) -> Value {
+    let images = images.iter().map(|(container, image)| ((*container).into(), (*image).into())).collect();
+    let parked = Parked { pod: uid.into(), name: "r".into(), request: "ru".into(), park: park.into(), images };
+    patch["metadata"] = json!({"annotations": {PARKED: parked.as_text()}, "labels": {PARKED: "true"}});
+    patch
+}
+
+/// The patch of a pod in which nothing is parked any more.
+pub fn brought_back(mut patch: Value) -> Value {
+    patch["metadata"] = json!({"annotations": {PARKED: null}, "labels": {PARKED: null}});
+    patch
 }
 
 pub fn warmers(leashed: &Leashed) -> Warmers {
@@ -63,8 +78,33 @@ async fn what_the_controller_writes() {
     let unready =
         json!([{"type": "KruisePodReady", "status": "False"}, {"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady"}]);
     leashed.patch("gated", "status", &json!({"status": {"conditions": unready}})).await.unwrap();
+    containers_are_parked_and_brought_back(&leashed).await;
     names_of_docker_hub(&leashed).await;
     leashed.done().await;
+}
+
+async fn containers_are_parked_and_brought_back(leashed: &Leashed) {
+    let (work, park) = (leashed.world.images.work.as_str(), leashed.world.images.park.as_str());
+    let (running, parked) = (leashed.uid("running").await, leashed.uid("parked").await);
+    let both = |image: &str| json!({"spec": {"containers": [{"name": "main", "image": image}, {"name": "log", "image": image}]}});
+    for (pod, patch) in [
+        ("running", parking(image("main", park), &running, park, &[("main", work)])),
+        ("running", parking(both(park), &running, park, &[("main", work), ("log", work)])),
+        ("parked", parking(image("log", park), &parked, park, &[("main", work), ("log", work)])),
+        (
+            "parked",
+            parking(
+                json!({"spec": {"containers": [{"name": "main", "image": work}, {"name": "log", "image": park}]}}),
+                &parked,
+                park,
+                &[("log", work)],
+            ),
+        ),
+        ("parked", brought_back(image("main", work))),
+        ("parked", image("main", work)),
+    ] {
+        leashed.patch(pod, "", &patch).await.unwrap_or_else(|error| panic!("{pod} {patch}: {error}"));
+    }
 }
 
 /// Images of Docker Hub have two names, and imported ones have a digest of their own; what has only the look of it is another image.
@@ -160,9 +200,17 @@ async fn a_pod_with_a_hundred_containers() {
             }
         }
         leashed.patch(name, "", &patch_to(0, &|_| format!("{work}@{DIGEST}"))).await.unwrap();
+        let (uid, park) = (leashed.uid(name).await, leashed.world.images.park.as_str());
+        let images: Vec<_> = names.iter().map(|name| (name.as_str(), work.as_str())).collect();
+        leashed.patch(name, "", &parking(patch_to(0, &|_| park.to_owned()), &uid, park, &images)).await.unwrap();
         let words = leashed.patch(name, "", &patch_to(0, &|number| format!("{work}{number}"))).await.expect_err("it is denied");
         assert!(words.contains("neither an exit image"), "{words}");
     }
+    let (uid, park) = (leashed.uid("busy").await, leashed.world.images.park.as_str());
+    let images: Vec<_> = names.iter().map(|name| (name.as_str(), work.as_str())).collect();
+    let parked = Patch::Strategic(parking(patch_to(0, &|_| park.to_owned()), &uid, park, &images));
+    leashed.world.api::<Pod>().patch("busy", &PatchParams::default(), &parked).await.unwrap();
+    leashed.patch("busy", "", &brought_back(patch_to(0, &|_| work.clone()))).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
     let all = serde_json::from_value(pod(&leashed, "made", "Never", json!([container(0, true)]))).unwrap();
     assert!(pods.create(&dry_post(), &all).await.is_err());

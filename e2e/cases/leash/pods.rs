@@ -5,6 +5,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Leashed;
+use super::legal::{image as image_of, parking};
 use crate::pods::MARK;
 
 /// The digest that nodes report of the image of every container.
@@ -66,6 +67,10 @@ impl Leashed {
         self.world.api::<Pod>().patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
     }
 
+    pub async fn uid(&self, pod: &str) -> String {
+        self.world.api::<Pod>().get(pod).await.unwrap().metadata.uid.unwrap()
+    }
+
     /// Every pod that the forbidden and the legal writes are about.
     pub async fn pods_are_there(&self) {
         let both = json!([main(self), side(self, "log", "true")]);
@@ -91,6 +96,12 @@ impl Leashed {
         let mut gated = pod(self, "gated", "Always", json!([main(self)]));
         gated["spec"]["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
         self.is_there(gated, &[("main", None)], &[]).await;
+        for name in ["parked", "noted"] {
+            self.is_there(pod(self, name, "OnFailure", both.clone()), &[("main", None), ("log", None)], &[]).await;
+            let of = if name == "parked" { self.uid(name).await } else { "another".to_owned() };
+            let patch = parking(image_of("main", &self.world.images.park), &of, &self.world.images.park, &[("main", image)]);
+            self.world.api::<Pod>().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+        }
         self.is_there(pod(self, "ended", "Never", both), &[("main", Some(0)), ("log", Some(0))], &[]).await;
         let patch = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
         self.world.api::<Pod>().patch_status("ended", &PatchParams::default(), &patch).await.unwrap();
