@@ -180,8 +180,8 @@ impl Missing {
 
 #[tokio::test(start_paused = true)]
 async fn to_see_pods_and_jobs() {
-    Missing::new(Verb::List, "pods", NONE).told(3).fails(Some(true)).costs_what_it_is_for().await;
-    Missing::new(Verb::Watch, "pods", ALL).told(3).fails(None).costs_what_it_is_for().await;
+    Missing::new(Verb::List, "pods", NONE).told(4).fails(Some(true)).costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, "pods", ALL).told(4).fails(None).costs_what_it_is_for().await;
     Missing::new(Verb::List, "jobs", ALL).fails(Some(true)).costs_what_it_is_for().await;
     Missing::new(Verb::Watch, "jobs", ALL).fails(None).costs_what_it_is_for().await;
 }

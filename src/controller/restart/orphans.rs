@@ -48,9 +48,8 @@ impl Orphans {
                     self.pods.remove(&key(&pod));
                 }
             }
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(error, "cannot watch parked pods; trying again");
-            }
+            // The loop tells it, once.
+            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 
