@@ -151,17 +151,13 @@ pub enum Reason {
     PodFailedAfterRecreate,
 
     // What became of a write.
-    /// The pod had changed since it was read; nothing was written.
-    WriteConflict,
     /// The API server forbids the write.
     WriteDenied,
-    /// The API server was busy, not reachable or did not answer in time.
-    WriteFailed,
 }
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 66] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -227,9 +223,7 @@ impl Reason {
         Self::PodFailedAfterSwap,
         Self::PodFailedAfterFinish,
         Self::PodFailedAfterRecreate,
-        Self::WriteConflict,
         Self::WriteDenied,
-        Self::WriteFailed,
     ];
 
     /// The word for it, in the form of an Event reason.
@@ -301,9 +295,7 @@ impl Reason {
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
             Self::PodFailedAfterFinish => "PodFailedAfterFinish",
             Self::PodFailedAfterRecreate => "PodFailedAfterRecreate",
-            Self::WriteConflict => "WriteConflict",
             Self::WriteDenied => "WriteDenied",
-            Self::WriteFailed => "WriteFailed",
         }
     }
 

@@ -121,9 +121,7 @@ pub const fn in_words(reason: Reason) -> &'static str {
         Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate => {
             "The pod is Failed although every main container exited with 0."
         }
-        Reason::WriteConflict => "Nothing was written: the pod had changed since it was read.",
         Reason::WriteDenied => "Nothing was written: the API server forbids it.",
-        Reason::WriteFailed => "Nothing was written: the API server was busy or could not be reached.",
     }
 }
 
