@@ -1,52 +1,77 @@
-//! A state of the model, and the events that lead from one to the next.
+//! A state of the model, and the events that lead from one to the next. Requests, pods, writes, memories and images are numbers here;
+//! the real ones are in the stores (`world`), once each.
 
-use super::world::Real;
+use std::hash::{Hash, Hasher};
+
+/// The number of a thing that is kept in a store.
+pub type Id = u16;
+/// No thing: nothing was read yet, or nothing is sent.
+pub const NOTHING: Id = 0;
+/// It was looked for, and it is not there.
+pub const ABSENT: Id = 1;
+/// What a store gives its first thing.
+pub const FIRST: Id = 2;
+
+/// The number of an image.
+pub type ImageId = u8;
 
 /// One controller: what it has read, which may be old, and what it remembers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Controller {
-    pub request: Option<Option<u32>>,
-    pub pod: Option<Option<u32>>,
-    pub memory: u32,
-    pub busy: bool,
+    /// The request as it was read.
+    pub request: Id,
+    /// The pod as it was read.
+    pub pod: Id,
+    pub memory: Id,
+    /// Its write under way; there is one at a time.
+    pub sent: Id,
 }
 
-/// A write under way. It survives its sender.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Message {
-    pub from: Option<usize>,
-    pub write: u32,
-    /// The request as it was read; `None` where it is about what is parked for nobody.
-    pub request: Option<u32>,
-    pub pod: Option<u32>,
+/// The container as it is on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Real {
+    pub image: ImageId,
+    pub count: u8,
+    pub run: Run,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    Running,
+    Stopped,
+    /// By itself, with exit code 0.
+    Ended,
+    NotPulled,
 }
 
 /// What really happened, which nobody in the model can read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// The restarts that were shown to whoever took the request up, or under force those there were when the image was changed.
     pub count_before: Option<u8>,
     pub swaps: u8,
     /// The image that the container had before it was parked.
-    pub parked: Option<Box<str>>,
+    pub parked: Option<ImageId>,
     pub other_bytes: bool,
     pub wrong_pod: bool,
     pub lie: bool,
     pub second_verdict: bool,
-    pub succeeded: bool,
-    pub failed: bool,
 }
 
 /// A state of everything.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    pub request: Option<u32>,
-    pub pod: Option<u32>,
+    /// The request as the API server has it.
+    pub request: Id,
+    /// The pod as the API server has it.
+    pub pod: Id,
     pub real: Real,
     /// Up to which generation the node has seen the spec.
-    pub seen: i64,
-    pub controllers: Vec<Controller>,
-    pub net: Vec<Message>,
+    pub seen: u8,
+    /// The second is idle in models of one.
+    pub controllers: [Controller; 2],
+    /// Writes under way that survived their senders, and those that put back what is parked for nobody, sorted.
+    pub strays: Vec<Id>,
     pub faults: u8,
     pub edits: u8,
     pub deletes: u8,
@@ -54,17 +79,112 @@ pub struct State {
     pub truth: Truth,
 }
 
+impl Hash for State {
+    /// In one piece, for it is done for every state that is met.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let [one, other] = self.controllers;
+        let pair = |high: u8, low: u8| Id::from(high) << 8 | Id::from(low);
+        let option = |value: Option<u8>| value.map_or(0, |value| value + 1);
+        let Truth { count_before, swaps, parked, other_bytes, wrong_pod, lie, second_verdict } = self.truth;
+        let wrongs = u8::from(other_bytes) | u8::from(wrong_pod) << 1 | u8::from(lie) << 2 | u8::from(second_verdict) << 3;
+        [
+            self.request,
+            self.pod,
+            one.request,
+            one.pod,
+            one.memory,
+            one.sent,
+            other.request,
+            other.pod,
+            other.memory,
+            other.sent,
+            pair(self.real.image, self.real.count),
+            pair(self.real.run as u8, self.seen),
+            pair(self.faults, self.edits),
+            pair(self.deletes, self.requests),
+            pair(option(count_before), swaps),
+            pair(option(parked), wrongs),
+        ]
+        .hash(hasher);
+        self.strays.hash(hasher);
+    }
+}
+
+impl State {
+    /// Two controllers that change places are the same state; so are writes.
+    pub fn sort(&mut self, controllers: usize) {
+        if controllers == 2 && self.controllers[0] > self.controllers[1] {
+            self.controllers.swap(0, 1);
+        }
+        self.strays.sort_unstable();
+    }
+
+    /// The write under way.
+    pub fn sent_by(&self, sender: Sender) -> Id {
+        match sender {
+            Sender::Controller(nth) => self.controllers[nth].sent,
+            Sender::Stray(nth) => self.strays[nth],
+        }
+    }
+}
+
+impl Controller {
+    /// It has just been started.
+    pub fn new_life(memory: Id) -> Self {
+        Self { request: NOTHING, pod: NOTHING, memory, sent: NOTHING }
+    }
+
+    /// The controller at this place reads what it reads of these.
+    pub fn read(&mut self, state: &State, nth: usize, reads: u8) {
+        if reads & reads_request(nth) != 0 {
+            self.request = state.request;
+        }
+        if reads & reads_pod(nth) != 0 {
+            self.pod = state.pod;
+        }
+    }
+}
+
+/// A step, and what was read just before it.
+///
+/// A controller may read at any time, but what it has read shows only when it decides, and it is the same until the thing read changes.
+/// So everything that can come of reading is found if it is read just before a decision, and just before a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    ReadRequest(usize),
-    ReadPod(usize),
+pub struct Event {
+    pub step: Step,
+    /// A bit for each: the request and the pod by the first controller, the request and the pod by the second.
+    pub reads: u8,
+}
+
+/// The bit of [`Event::reads`] of a controller that reads the request.
+pub const fn reads_request(nth: usize) -> u8 {
+    1 << (2 * nth)
+}
+
+/// The bit of [`Event::reads`] of a controller that reads the pod.
+pub const fn reads_pod(nth: usize) -> u8 {
+    2 << (2 * nth)
+}
+
+/// Whose write it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    Controller(usize),
+    Stray(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing but the reads.
+    Look,
+    /// A controller decides; `true` where all that it waits for has lasted too long.
     Decide(usize, bool),
     /// A controller puts back what it sees parked for nobody.
     Mend(usize),
-    Deliver(usize),
+    Deliver(Sender),
     /// It is applied, and the answer is lost.
-    DeliverLost(usize),
-    Drop(usize),
+    DeliverLost(Sender),
+    Drop(Sender),
     Dies(usize),
     /// The node does what the spec says.
     Sync,
@@ -83,19 +203,12 @@ pub enum Event {
     DeleteRequest,
 }
 
-impl Event {
-    /// Whether the system does it by itself, so that it is to be expected.
-    pub const fn is_fair(self) -> bool {
+impl Step {
+    /// Whether it costs nothing: the system does it by itself, or it is the one request that is made.
+    pub const fn is_free(self) -> bool {
         matches!(
             self,
-            Self::ReadRequest(_)
-                | Self::ReadPod(_)
-                | Self::Decide(..)
-                | Self::Mend(_)
-                | Self::Deliver(_)
-                | Self::Sync
-                | Self::Report
-                | Self::Gone
+            Self::Look | Self::Decide(..) | Self::Mend(_) | Self::Deliver(_) | Self::Sync | Self::Report | Self::Gone | Self::MakeRequest
         )
     }
 }

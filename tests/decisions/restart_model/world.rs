@@ -1,7 +1,8 @@
 //! The model: one pod with one container to restart, one request, its node, its user and one or two controllers, in every order of
-//! events. Requests, pods and memories are the real ones, kept once each; the controllers run the real decision.
+//! events. Requests, pods and memories are the real ones, kept once each; the controllers run the real decision, once for each thing
+//! that there is to decide.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +11,27 @@ use jiff::Timestamp;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::Headroom;
 use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::restart::{Action, Around, Made, Memory, Sight, decide, orphan};
-use swaplet::objects::parked::Parked;
-use swaplet::objects::pod::{Container, ContainerState, Terminated};
+use swaplet::decide::restart::{Action, Around, Made, Memory, ParkImage, Sight, decide, orphan};
+use swaplet::image::ImageReference;
+use swaplet::objects::pod::{ContainerState, Terminated};
 use swaplet::objects::restart_pod::RestartPod;
 use swaplet::objects::restart_request::{Mark, Parking, RestartRequest, StatePhase};
 
+use super::facts::{Message, PodFacts, RequestFacts, WriteFacts};
+use super::state::{ABSENT, Id, ImageId, NOTHING, Real, Run};
+use super::store::{Known, Store, key};
 use crate::expect::EXIT;
-use crate::restart::world::{PARK, apply, images, park_image};
+use crate::restart::world::{PARK, apply, images};
 
 /// Longer than everything that a decision waits for.
 const LONG: Duration = Duration::from_secs(100_000);
+
+/// The image of the container before it is restarted.
+pub const ORIGINAL: ImageId = 0;
+pub const PARKED: ImageId = 1;
+pub const EXITED: ImageId = 2;
 /// Another image, by the user.
-pub const OTHER: &str = "r.example/app:2";
+pub const OTHER: ImageId = 3;
 
 /// What is wrong with the protocol on purpose: each must be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,29 +59,6 @@ pub enum Mutant {
     NoOrphans,
 }
 
-/// Things, each with its number.
-struct Store<T>(HashMap<T, u32>, Vec<T>);
-
-impl<T> Default for Store<T> {
-    fn default() -> Self {
-        Self(HashMap::new(), Vec::new())
-    }
-}
-
-impl<T: Hash + Eq + Clone> Store<T> {
-    fn id(&mut self, thing: T) -> u32 {
-        let next = u32::try_from(self.1.len()).unwrap();
-        *self.0.entry(thing.clone()).or_insert_with(|| {
-            self.1.push(thing);
-            next
-        })
-    }
-
-    fn get(&self, id: u32) -> T {
-        self.1[id as usize].clone()
-    }
-}
-
 /// A pod and its text, by which it is found again.
 #[derive(Clone)]
 struct Kept(Arc<RestartPod>, Arc<str>);
@@ -91,101 +77,170 @@ impl Hash for Kept {
     }
 }
 
-type DecisionKey = (u32, Option<u32>, u32, bool);
-
-/// All requests, pods, memories and writes that were met, and what was decided and done with them.
-#[derive(Default)]
-pub struct Stores {
-    requests: Store<RestartRequest>,
-    pods: Store<Kept>,
-    memories: Store<Memory>,
-    actions: Store<Action>,
-    decisions: HashMap<DecisionKey, (Option<u32>, u32)>,
-    changes: HashMap<(u32, PodChange), u32>,
-    writes: HashMap<(u32, u32), u32>,
-    settled: HashMap<(u32, u32, u32, u8), u32>,
-    orphans: HashMap<(Option<u32>, u32), Option<u32>>,
-    /// Whether there is a park image.
-    pub parks: bool,
-}
-
 /// What happens to the object of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodChange {
-    Image(Box<str>),
-    /// By the controller, with what the pod is to say of parked containers.
-    Swap(Box<str>, Option<Option<Parked>>),
-    Status(Real, i64),
+    /// By anybody but the controller.
+    Image(ImageId),
+    /// By this write.
+    Swap(Id),
+    /// The container is like this, and the spec was seen up to this generation.
+    Status(Real, u8),
     Deleting,
     Replaced,
 }
 
-/// The container as it is on the node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Real {
-    pub image: Box<str>,
-    pub count: u8,
-    pub run: Run,
+impl PodChange {
+    /// It and the pod as one number.
+    fn key(self, pod: Id) -> u64 {
+        match self {
+            Self::Image(image) => key([pod, 1, image.into(), 0]),
+            Self::Swap(write) => key([pod, 2, write, 0]),
+            Self::Status(Real { image, count, run }, seen) => {
+                key([pod, 8 + run as Id, Id::from(image) << 8 | Id::from(count), seen.into()])
+            }
+            Self::Deleting => key([pod, 3, 0, 0]),
+            Self::Replaced => key([pod, 4, 0, 0]),
+        }
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Run {
-    Running,
-    Stopped,
-    /// By itself, with exit code 0.
-    Ended,
-    NotPulled,
+/// All requests, pods, memories and writes that were met, and what was decided and done with them.
+pub struct Stores {
+    pub mutant: Mutant,
+    exit_images: ExitImages,
+    /// `None` where there is none.
+    pub park: Option<ParkImage>,
+    images: Vec<Box<str>>,
+    requests: Store<RestartRequest>,
+    request_facts: Vec<RequestFacts>,
+    pods: Store<Kept>,
+    pod_facts: Vec<PodFacts>,
+    memories: Store<Memory>,
+    /// The memory of a new life.
+    pub no_memory: Id,
+    actions: Store<Action>,
+    write_facts: Vec<WriteFacts>,
+    messages: Store<Message>,
+    same_bytes: Known<bool>,
+    decisions: Known<(Id, Id)>,
+    changes: Known<Id>,
+    writes: Known<Id>,
+    settled: Known<Id>,
+    orphans: Known<Id>,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        let mut memories = Store::default();
+        Self {
+            mutant: Mutant::None,
+            exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
+            park: None,
+            images: [&images("app").0, PARK, EXIT, "r.example/app:2"].map(Into::into).into(),
+            requests: Store::default(),
+            request_facts: Vec::new(),
+            pods: Store::default(),
+            pod_facts: Vec::new(),
+            no_memory: memories.id(Memory::default()),
+            memories,
+            actions: Store::default(),
+            write_facts: Vec::new(),
+            messages: Store::default(),
+            same_bytes: Known::default(),
+            decisions: Known::default(),
+            changes: Known::default(),
+            writes: Known::default(),
+            settled: Known::default(),
+            orphans: Known::default(),
+        }
+    }
 }
 
 impl Stores {
-    pub fn request(&mut self, request: RestartRequest) -> u32 {
-        self.requests.id(request)
+    fn image(&mut self, image: &str) -> ImageId {
+        let known = self.images.iter().position(|known| **known == *image);
+        let id = known.unwrap_or_else(|| {
+            self.images.push(image.into());
+            self.images.len() - 1
+        });
+        id.try_into().unwrap()
     }
 
-    pub fn read_request(&self, id: u32) -> RestartRequest {
-        self.requests.get(id)
+    /// Whether both names are of the same image.
+    pub fn are_same_bytes(&mut self, one: ImageId, other: ImageId) -> bool {
+        let images = &self.images;
+        *self.same_bytes.entry(key([one.into(), other.into(), 0, 0])).or_insert_with(|| {
+            let parse = |id: ImageId| ImageReference::parse(&images[usize::from(id)]).unwrap();
+            parse(one).is_alias_of(&parse(other))
+        })
     }
 
-    pub fn pod(&mut self, pod: RestartPod) -> u32 {
+    pub fn request(&mut self, request: RestartRequest) -> Id {
+        let facts = RequestFacts::of(&request);
+        let (id, is_new) = self.requests.add(request);
+        if is_new {
+            self.request_facts.push(facts);
+        }
+        id
+    }
+
+    pub fn request_facts(&self, id: Id) -> &RequestFacts {
+        &self.request_facts[usize::from(id - super::state::FIRST)]
+    }
+
+    pub fn pod(&mut self, pod: RestartPod) -> Id {
+        let image = self.image(&pod.find("app").unwrap().1.image);
+        let facts = PodFacts::of(&pod, image);
         let text = format!("{pod:?}").into();
-        self.pods.id(Kept(Arc::new(pod), text))
+        let (id, is_new) = self.pods.add(Kept(Arc::new(pod), text));
+        if is_new {
+            self.pod_facts.push(facts);
+        }
+        id
     }
 
-    pub fn read_pod(&self, id: u32) -> Arc<RestartPod> {
-        self.pods.get(id).0
+    pub fn pod_facts(&self, id: Id) -> &PodFacts {
+        &self.pod_facts[usize::from(id - super::state::FIRST)]
     }
 
-    pub fn new_memory(&mut self) -> u32 {
-        self.memories.id(Memory::default())
+    fn action(&mut self, action: Action) -> Id {
+        let swap = if let Action::Swap(change) = &action { change.swaps.first().cloned() } else { None };
+        let facts = WriteFacts::of(&action, swap.map(|swap| (self.image(&swap.from), self.image(&swap.to))));
+        let (id, is_new) = self.actions.add(action);
+        if is_new {
+            self.write_facts.push(facts);
+        }
+        id
     }
 
-    pub fn action(&self, id: u32) -> Action {
-        self.actions.get(id)
+    pub fn write_facts(&self, id: Id) -> &WriteFacts {
+        &self.write_facts[usize::from(id - super::state::FIRST)]
     }
 
-    /// The container of a pod.
-    pub fn container(&self, pod: u32) -> Container {
-        self.read_pod(pod).find("app").unwrap().1.clone()
+    pub fn message(&mut self, message: Message) -> Id {
+        self.messages.id(message)
     }
 
-    /// What a controller decides, and what it remembers then; `late` is whether all that it waits for has lasted too long.
-    pub fn decide(&mut self, request: u32, pod: Option<u32>, memory: u32, late: bool) -> (Option<u32>, u32) {
-        if let Some(known) = self.decisions.get(&(request, pod, memory, late)) {
+    pub fn read_message(&self, id: Id) -> Message {
+        *self.messages.get(id)
+    }
+
+    /// What a controller writes, or `NOTHING`, and what it remembers then; `late` is whether all that it waits for has lasted too long.
+    pub fn decide(&mut self, request: Id, pod: Id, memory: Id, late: bool) -> (Id, Id) {
+        let key = key([request, pod, memory, late.into()]);
+        if let Some(known) = self.decisions.get(&key) {
             return *known;
         }
         let object = self.requests.get(request);
-        let seen = pod.map(|pod| self.read_pod(pod));
-        let mut remembered = self.memories.get(memory);
-        if let Some(pod) = &seen {
-            remembered.observe(&object, pod, Duration::ZERO);
-        }
-        let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
-        let park = self.parks.then(park_image);
+        let seen = Arc::clone(&self.pods.get(pod).0);
+        let mut remembered = self.memories.get(memory).clone();
+        remembered.observe(object, &seen, Duration::ZERO);
         let now = if late { LONG } else { Duration::ZERO };
         let room = |_| Headroom::Free;
         let around = Around {
-            exit_images: &exit_images,
-            park: park.as_ref(),
+            exit_images: &self.exit_images,
+            park: self.park.as_ref(),
             node: Some(NodeClass::Kubelet),
             kubelet: None,
             room: &room,
@@ -193,45 +248,46 @@ impl Stores {
             now,
             today: Timestamp::UNIX_EPOCH,
         };
-        let sight = seen.as_deref().map_or(Sight::Absent, Sight::There);
-        let action = decide(&object, sight, &remembered, &around).action.map(|action| self.actions.id(action));
-        let decided = (action, self.memories.id(remembered));
-        self.decisions.insert((request, pod, memory, late), decided);
+        let action = decide(object, Sight::There(&seen), &remembered, &around).action;
+        let decided = (action.map_or(NOTHING, |action| self.action(action)), self.memories.id(remembered));
+        self.decisions.insert(key, decided);
         decided
     }
 
-    /// The change by which a controller puts back what it sees parked for nobody.
-    pub fn orphan(&mut self, request: Option<u32>, pod: u32) -> Option<u32> {
-        if let Some(known) = self.orphans.get(&(request, pod)) {
+    /// The change by which a controller puts back what it sees parked for nobody, or `NOTHING`.
+    pub fn orphan(&mut self, request: Id, pod: Id) -> Id {
+        let key = key([request, pod, 0, 0]);
+        if let Some(known) = self.orphans.get(&key) {
             return *known;
         }
-        let object = request.map(|request| self.requests.get(request));
-        let found = orphan(&self.read_pod(pod), object.iter()).map(|orphan| self.actions.id(Action::Swap(orphan.change)));
-        self.orphans.insert((request, pod), found);
+        let object = (request != ABSENT).then(|| self.requests.get(request));
+        let found = orphan(&self.pods.get(pod).0, object.into_iter());
+        let found = found.map_or(NOTHING, |orphan| self.action(Action::Swap(orphan.change)));
+        self.orphans.insert(key, found);
         found
     }
 
     /// What a life remembers of a write that has come back.
-    pub fn settle(&mut self, memory: u32, request: u32, action: u32, made: Made) -> u32 {
-        let key = (memory, request, action, made as u8);
-        if let Some(known) = self.settled.get(&key) {
-            return *known;
+    pub fn settle(&mut self, memory: Id, request: Id, action: Id, made: Made) -> Id {
+        match self.settled.entry(key([memory, request, action, made as Id])) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(unknown) => {
+                let mut remembered = self.memories.get(memory).clone();
+                remembered.settle(self.requests.get(request), self.actions.get(action), made);
+                *unknown.insert(self.memories.id(remembered))
+            }
         }
-        let mut remembered = self.memories.get(memory);
-        remembered.settle(&self.requests.get(request), &self.actions.get(action), made);
-        let id = self.memories.id(remembered);
-        self.settled.insert(key, id);
-        id
     }
 
     /// A request after a write to it.
-    pub fn write(&mut self, request: u32, action: u32, mutant: Mutant) -> u32 {
-        if let Some(known) = self.writes.get(&(request, action)) {
+    pub fn write(&mut self, request: Id, action: Id) -> Id {
+        let key = key([request, action, 0, 0]);
+        if let Some(known) = self.writes.get(&key) {
             return *known;
         }
-        let mut object = self.requests.get(request);
-        let mut written = self.actions.get(action);
-        match (&mut written, mutant) {
+        let mut object = self.requests.get(request).clone();
+        let mut written = self.actions.get(action).clone();
+        match (&mut written, self.mutant) {
             (Action::WriteDown(journal), Mutant::Forgets) => journal.0.values_mut().for_each(|mark| mark.intent = None),
             (Action::WriteDown(journal), Mutant::ForgetsBack) => {
                 let is_back = |mark: &Mark| mark.intent.as_ref().is_some_and(|intent| intent.parking == Some(Parking::Back));
@@ -248,56 +304,64 @@ impl Stores {
             _ => {}
         }
         apply(&mut object, None, &written, Timestamp::UNIX_EPOCH);
-        let id = self.requests.id(object);
-        self.writes.insert((request, action), id);
+        let id = self.request(object);
+        self.writes.insert(key, id);
         id
     }
 
     /// A pod after a change of it.
-    pub fn change(&mut self, pod: u32, change: PodChange) -> u32 {
-        if let Some(known) = self.changes.get(&(pod, change.clone())) {
+    pub fn change(&mut self, pod: Id, change: PodChange) -> Id {
+        let key = change.key(pod);
+        if let Some(known) = self.changes.get(&key) {
             return *known;
         }
-        let mut object = (*self.read_pod(pod)).clone();
-        match &change {
-            PodChange::Swap(image, note) => {
-                object.pod.containers[0].image.clone_from(image);
-                object.generation = object.generation.map(|generation| generation + 1);
-                object.parked = note.clone().unwrap_or(object.parked);
-            }
-            PodChange::Image(image) => {
-                object.pod.containers[0].image.clone_from(image);
-                object.generation = object.generation.map(|generation| generation + 1);
-            }
-            PodChange::Status(real, generation) => show(&mut object, real, *generation),
+        let mut object = (*self.pods.get(pod).0).clone();
+        match change {
+            PodChange::Swap(write) => self.swap(&mut object, write),
+            PodChange::Image(image) => set_image(&mut object, &self.images[usize::from(image)]),
+            PodChange::Status(real, seen) => show(&mut object, &self.images[usize::from(real.image)], real, seen),
             PodChange::Deleting => object.pod.deleting = true,
             PodChange::Replaced => {
                 object.pod.uid = "another".into();
                 object.pod.deleting = false;
-                object.generation = Some(1);
                 object.parked = None;
-                object.pod.containers[0].image = images("app").0.into();
-                show(&mut object, &Real { image: images("app").0.into(), count: 0, run: Run::Running }, 1);
+                object.generation = Some(0);
+                set_image(&mut object, &self.images[usize::from(ORIGINAL)]);
+                show(&mut object, &self.images[usize::from(ORIGINAL)], Real { image: ORIGINAL, count: 0, run: Run::Running }, 1);
             }
         }
         let id = self.pod(object);
-        self.changes.insert((pod, change), id);
+        self.changes.insert(key, id);
         id
+    }
+
+    /// What a write of the controller makes of a pod.
+    fn swap(&self, object: &mut RestartPod, write: Id) {
+        let Action::Swap(change) = self.actions.get(write) else { unreachable!("this write is not of the pod") };
+        set_image(object, &change.swaps[0].to);
+        if let Some(note) = change.note.as_ref().filter(|_| self.mutant != Mutant::ParksWithoutNote) {
+            object.parked.clone_from(&note.parked);
+        }
     }
 }
 
+fn set_image(object: &mut RestartPod, image: &str) {
+    object.pod.containers[0].image = image.into();
+    object.generation = object.generation.map(|generation| generation + 1);
+}
+
 /// The status that a kubelet of 1.34 writes.
-fn show(object: &mut RestartPod, real: &Real, generation: i64) {
-    object.observed_generation = object.observed_generation.map(|_| generation);
+fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
+    object.observed_generation = object.observed_generation.map(|_| generation.into());
     object.details[0].ready = real.run == Run::Running;
     let status = object.pod.containers[0].status.as_mut().unwrap();
-    status.image = if *real.image == *PARK { PARK.into() } else { images("app").0.into() };
+    status.image = if image == PARK { PARK.into() } else { images("app").0.into() };
     status.restart_count = real.count.into();
     status.container_id = format!("containerd://app-{}", real.count).into();
     status.state = match real.run {
         Run::Running => ContainerState::Running { started_at: None },
         Run::Ended => ContainerState::Terminated(Terminated { exit_code: Some(0), ..Terminated::default() }),
         Run::Stopped => ContainerState::Terminated(Terminated { exit_code: Some(143), ..Terminated::default() }),
-        Run::NotPulled => ContainerState::Waiting { reason: "ErrImagePull".into(), message: real.image.clone() },
+        Run::NotPulled => ContainerState::Waiting { reason: "ErrImagePull".into(), message: image.into() },
     };
 }

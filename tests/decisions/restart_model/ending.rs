@@ -1,0 +1,94 @@
+//! Whether a restart can still end.
+
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+
+use super::model::Restart;
+use super::state::{ABSENT, Controller, NOTHING, Run, Sender, State, Step, Truth};
+use super::store::Mix;
+use super::world::{EXITED, Mutant, PARKED, Stores};
+
+/// States without what makes no difference to the end: what was read before, and what happened.
+pub type Ends = HashSet<State, BuildHasherDefault<Mix>>;
+
+impl Restart {
+    /// Nothing is left to be done: the request has its verdict, and the container is as the spec says.
+    fn is_settled(&self, stores: &Stores, state: &State) -> bool {
+        let completed = state.request == ABSENT || stores.request_facts(state.request).is_over;
+        let facts = stores.pod_facts(state.pod);
+        if facts.deleting || !completed {
+            return completed;
+        }
+        let runs = state.real.run == Run::Running;
+        let as_specified = runs && state.real.image == facts.image;
+        facts.image != PARKED && (as_specified || (!runs && !self.starts_again(state.real.run)) || state.real.image == EXITED)
+    }
+
+    /// Whether there is a way without faults to where nothing is left to be done. On it everybody reads before they decide, so it is
+    /// the same way whatever they had read.
+    pub fn can_end(&self, state: &State) -> bool {
+        let mut ends = self.ends.lock().unwrap();
+        let mut stores = self.stores();
+        let start = self.without_past(state.clone());
+        let mut met = Ends::from_iter([start.clone()]);
+        let mut path = vec![(start, None)];
+        while let Some((at, next)) = path.last_mut() {
+            if next.is_none() && (ends.contains(at) || self.is_settled(&stores, at)) {
+                ends.extend(path.into_iter().map(|(state, _)| state));
+                return true;
+            }
+            let next = next.get_or_insert_with(|| self.after_fair_steps(&mut stores, at));
+            match next.pop() {
+                Some(state) if met.insert(state.clone()) => path.push((state, None)),
+                Some(_) => {}
+                None => drop(path.pop()),
+            }
+        }
+        false
+    }
+
+    fn without_past(&self, mut state: State) -> State {
+        for controller in &mut state.controllers {
+            *controller = Controller { request: NOTHING, pod: NOTHING, ..*controller };
+        }
+        state.sort(self.controllers);
+        State { faults: 0, edits: 0, deletes: 0, requests: 0, truth: Truth::default(), ..state }
+    }
+
+    /// A state as the API server and the node have it. A death before anything was read costs a fault and changes nothing else, so
+    /// faults are left out.
+    pub fn without_controllers(&self, state: State) -> State {
+        let controllers = [Controller::new_life(self.stores().no_memory); 2];
+        State { controllers, strays: Vec::new(), faults: 0, ..state }
+    }
+
+    /// Where what the system does by itself leads to; what leads to the end soonest is last.
+    fn after_fair_steps(&self, stores: &mut Stores, state: &State) -> Vec<State> {
+        let mut read = state.clone();
+        let mut steps = vec![Step::Report, Step::Sync];
+        if stores.pod_facts(state.pod).deleting {
+            steps.push(Step::Gone);
+        }
+        for nth in 0..self.controllers {
+            let controller = &mut read.controllers[nth];
+            (controller.request, controller.pod) = (state.request, state.pod);
+            if self.parks && self.mutant != Mutant::NoOrphans {
+                steps.push(Step::Mend(nth));
+            }
+            if controller.sent != NOTHING {
+                steps.push(Step::Deliver(Sender::Controller(nth)));
+            } else if state.request != ABSENT {
+                let late = stores.decide(state.request, state.pod, controller.memory, false).0 == NOTHING;
+                steps.push(Step::Decide(nth, late));
+            }
+        }
+        steps.extend((0..state.strays.len()).map(|nth| Step::Deliver(Sender::Stray(nth))));
+        let after = |step| {
+            let mut next = read.clone();
+            self.take_step(stores, &mut next, step)?;
+            self.refuse_early(stores, &mut next);
+            Some(self.without_past(next))
+        };
+        steps.into_iter().filter_map(after).collect()
+    }
+}

@@ -1,0 +1,98 @@
+//! What the model needs to know of a request, a pod or a write, found once for each.
+
+use swaplet::decide::restart::Action;
+use swaplet::objects::restart_pod::RestartPod;
+use swaplet::objects::restart_request::{Parking, RecreateState, RestartRequest, StatePhase};
+
+use super::state::{Id, ImageId};
+
+/// A write under way, and what its sender had read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Message {
+    pub write: Id,
+    /// `NOTHING` where it is about what is parked for nobody.
+    pub request: Id,
+    pub pod: Id,
+}
+
+pub struct RequestFacts {
+    /// It is completed, nobody takes it for active, and each container has its verdict.
+    pub is_over: bool,
+    pub pod_uid: Option<Box<str>>,
+    /// What it says of the container.
+    pub state: RecreateState,
+    /// Whether its next change gives back an image.
+    pub puts_back: bool,
+}
+
+impl RequestFacts {
+    pub fn of(request: &RestartRequest) -> Self {
+        let intent = request.mark("app").and_then(|mark| mark.intent.as_ref());
+        Self {
+            is_over: request.is_completed() && !request.active && request.states.iter().all(|state| state.phase.is_final()),
+            pod_uid: request.pod_uid.clone(),
+            state: request.state("app"),
+            puts_back: intent.is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back)),
+        }
+    }
+
+    pub fn succeeded(&self) -> bool {
+        self.state.phase == StatePhase::Succeeded
+    }
+}
+
+pub struct PodFacts {
+    pub uid: Box<str>,
+    pub deleting: bool,
+    pub generation: Option<i64>,
+    /// The image of the container in the spec.
+    pub image: ImageId,
+    /// The restarts in the status.
+    pub count: Option<u8>,
+}
+
+impl PodFacts {
+    pub fn of(pod: &RestartPod, image: ImageId) -> Self {
+        let status = pod.pod.containers[0].status.as_ref();
+        Self {
+            uid: pod.pod.uid.clone(),
+            deleting: pod.pod.deleting,
+            generation: pod.generation,
+            image,
+            count: status.map(|status| u8::try_from(status.restart_count).unwrap()),
+        }
+    }
+}
+
+/// A change of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapFacts {
+    pub from: ImageId,
+    pub to: ImageId,
+    pub generation: Option<i64>,
+    /// Whether it is for one version of the pod, and not only for one generation.
+    pub is_noted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteFacts {
+    Swap(SwapFacts),
+    Accept,
+    Delete,
+    /// Another one to the request.
+    Other,
+}
+
+impl WriteFacts {
+    /// `images` are those before and after, where it changes one.
+    pub fn of(action: &Action, images: Option<(ImageId, ImageId)>) -> Self {
+        match (action, images) {
+            (Action::Swap(change), Some((from, to))) => {
+                Self::Swap(SwapFacts { from, to, generation: change.generation, is_noted: change.note.is_some() })
+            }
+            (Action::Accept(_), _) => Self::Accept,
+            (Action::Delete, _) => Self::Delete,
+            _ => Self::Other,
+        }
+    }
+}

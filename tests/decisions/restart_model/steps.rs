@@ -1,0 +1,149 @@
+//! What each step does.
+
+use serde_json::json;
+use swaplet::decide::restart::Made;
+
+use super::facts::{Message, WriteFacts};
+use super::model::Restart;
+use super::state::{ABSENT, Controller, ImageId, NOTHING, Real, Run, Sender, State, Step};
+use super::world::{EXITED, Mutant, ORIGINAL, OTHER, PARKED, PodChange, Stores};
+use crate::restart::world::{read_request, request};
+
+impl Restart {
+    /// Takes a step; `None` where there is no such step from here.
+    pub fn take_step(&self, stores: &mut Stores, state: &mut State, step: Step) -> Option<()> {
+        match step {
+            Step::Look => {}
+            Step::Decide(nth, late) => Self::decide(stores, state, nth, late)?,
+            Step::Mend(nth) => Self::mend(stores, state, nth)?,
+            Step::Deliver(sender) => {
+                let message = Self::message(stores, state, sender);
+                let made = self.take(stores, state, message);
+                self.come_back(stores, state, sender, made);
+            }
+            Step::DeliverLost(sender) => {
+                let message = Self::message(stores, state, sender);
+                self.take(stores, state, message);
+                self.come_back(stores, state, sender, Made::Perhaps);
+            }
+            Step::Drop(sender) => self.come_back(stores, state, sender, Made::Perhaps),
+            Step::Dies(nth) => {
+                let sent = state.controllers[nth].sent;
+                state.controllers[nth] = Controller::new_life(stores.no_memory);
+                state.strays.extend((sent != NOTHING).then_some(sent));
+            }
+            Step::MakeRequest => {
+                state.requests -= 1;
+                state.request = stores.request(read_request(&request(&["app"], &json!({"forceRecreate": self.force}))));
+            }
+            Step::DeleteRequest => state.request = ABSENT,
+            Step::UserEdits | Step::PutBack | Step::Terminate | Step::DeletePod | Step::Gone => self.change_pod(stores, state, step)?,
+            Step::Sync | Step::Report | Step::PullFails | Step::StopsOnly | Step::Crashes => self.run_node(stores, state, step)?,
+        }
+        Some(())
+    }
+
+    fn message(stores: &Stores, state: &State, sender: Sender) -> Message {
+        stores.read_message(state.sent_by(sender))
+    }
+
+    /// Whether the write is one of the pod.
+    pub fn is_swap(stores: &Stores, state: &State, sender: Sender) -> bool {
+        matches!(stores.write_facts(Self::message(stores, state, sender).write), WriteFacts::Swap(_))
+    }
+
+    fn decide(stores: &mut Stores, state: &mut State, nth: usize, late: bool) -> Option<()> {
+        let controller = &mut state.controllers[nth];
+        let Controller { request, pod, .. } = *controller;
+        let (write, memory) = stores.decide(request, pod, controller.memory, late);
+        // A look without a write is a look that might as well come later: no time passes in between.
+        if write == NOTHING {
+            return None;
+        }
+        controller.memory = memory;
+        controller.sent = stores.message(Message { write, request, pod });
+        Some(())
+    }
+
+    fn mend(stores: &mut Stores, state: &mut State, nth: usize) -> Option<()> {
+        let Controller { request, pod, .. } = state.controllers[nth];
+        let write = stores.orphan(request, pod);
+        let sent = stores.message(Message { write, request: NOTHING, pod });
+        // One at a time.
+        if write == NOTHING || state.strays.contains(&sent) {
+            return None;
+        }
+        state.strays.push(sent);
+        Some(())
+    }
+
+    /// The image that the node is to run.
+    fn spec_image(stores: &Stores, state: &State) -> Option<ImageId> {
+        let facts = stores.pod_facts(state.pod);
+        (!facts.deleting).then_some(facts.image)
+    }
+
+    fn change_pod(&self, stores: &mut Stores, state: &mut State, step: Step) -> Option<()> {
+        let image = Self::spec_image(stores, state);
+        let change = match step {
+            Step::UserEdits => PodChange::Image(image.map(|_| OTHER)?),
+            Step::PutBack => PodChange::Image(image.filter(|image| *image != ORIGINAL).map(|_| ORIGINAL)?),
+            Step::Terminate if self.policy == "Always" => return None,
+            Step::Terminate => PodChange::Image(image.map(|_| EXITED)?),
+            Step::DeletePod => image.map(|_| PodChange::Deleting)?,
+            // The next pod of that name comes at once.
+            _ => PodChange::Replaced,
+        };
+        match change {
+            PodChange::Image(_) => state.edits -= 1,
+            PodChange::Deleting => state.deletes -= 1,
+            _ => {
+                state.real = Real { image: ORIGINAL, count: 0, run: Run::Running };
+                state.seen = 1;
+                state.truth.swaps = 0;
+            }
+        }
+        state.pod = stores.change(state.pod, change);
+        Some(())
+    }
+
+    fn run_node(&self, stores: &mut Stores, state: &mut State, step: Step) -> Option<()> {
+        let before = state.real;
+        let image = Self::spec_image(stores, state);
+        let to_be_changed = image.filter(|image| *image != before.image && before.run == Run::Running);
+        match step {
+            Step::Sync => {
+                to_be_changed.or(image.filter(|_| self.starts_again(before.run)))?;
+                self.start(stores, state, image?);
+            }
+            Step::PullFails => {
+                self.start(stores, state, to_be_changed?);
+                state.real.count = before.count;
+                state.real.run = if self.policy == "Never" { Run::Stopped } else { Run::NotPulled };
+            }
+            Step::StopsOnly => {
+                to_be_changed?;
+                state.real.run = Run::Stopped;
+            }
+            Step::Crashes if before.run != Run::Running => return None,
+            Step::Crashes if self.policy == "Never" => state.real.run = Run::Stopped,
+            Step::Crashes => {
+                // It is started again as the node knows the spec.
+                let seen = state.seen;
+                self.start(stores, state, before.image);
+                state.seen = seen;
+            }
+            _ => state.pod = stores.change(state.pod, PodChange::Status(state.real, state.seen)),
+        }
+        Some(())
+    }
+
+    fn start(&self, stores: &Stores, state: &mut State, image: ImageId) {
+        // More restarts than these tell nothing new.
+        let ends = self.mutant == Mutant::ParkEnds && image == PARKED;
+        let run = if ends { Run::Ended } else { Run::Running };
+        state.real = Real { image, count: (state.real.count + 1).min(5), run };
+        let generation = stores.pod_facts(state.pod).generation.unwrap_or_default();
+        state.seen = u8::try_from(generation).unwrap();
+    }
+}
