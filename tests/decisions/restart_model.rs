@@ -69,11 +69,19 @@ fn one_controller_and_two_faults_by_force() {
     is_safe_and_has_no_traps(&Restart { force: true, ..Restart::new(1, 2, "OnFailure") });
 }
 
-/// With a fault, S4 and S5 do not hold yet: one controller may carry out what the other has written down, and one that lags behind may
-/// write down an older container.
+/// With a fault S4 does not hold yet: one controller may carry out what the other has written down, and when a user takes that back the
+/// other, which never sent it, begins again.
 #[test]
 fn two_controllers() {
     is_safe_and_has_no_traps(&Restart::new(2, 0, "OnFailure"));
+}
+
+/// A controller that lags behind must not write down an older container than the other did.
+#[test]
+fn what_two_controllers_and_a_fault_report_is_true() {
+    const TRUE: &str = "S5 success is true";
+    let violated = violated(&Restart::new(2, 1, "OnFailure"), HasDiscoveries::AnyOf([TRUE].into()));
+    assert!(!violated.contains(&TRUE), "{violated:?}");
 }
 
 #[test]

@@ -111,6 +111,14 @@ impl Mark {
         Self { container_id: status.container_id.clone(), restart_count: status.restart_count, started_at, intent: None }
     }
 
+    /// The container that a status shows, unless the status is older than this mark: what another process has seen does not get forgotten
+    /// by one that lags behind, or a restart from before the request would count as made for it.
+    #[must_use]
+    pub(super) fn or_later(&self, status: &ContainerStatus) -> Self {
+        let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
+        if is_older { self.clone() } else { Self::of(status) }
+    }
+
     /// Whether a status shows a later container than this one. No single field can be trusted: an ID is constant on some virtual nodes, a
     /// count stays 0 on others. But a status that is older than this mark, which another process has written, proves nothing.
     #[must_use]

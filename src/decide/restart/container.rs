@@ -81,7 +81,7 @@ impl Target<'_> {
         let parking = matches!(way, Way::Park(_)).then_some(Parking::Out);
         let (from, to) = (self.container.image.clone(), way.image().into());
         let intent = Intent { from, to, generation: self.pod.generation, back: None, parking };
-        Mark { intent: Some(intent), ..Mark::of(self.status) }
+        Mark { intent: Some(intent), ..self.mark.or_later(self.status) }
     }
 
     fn carried_out(&self, intent: &Intent, restarts: u32) -> Step {
