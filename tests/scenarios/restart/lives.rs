@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::{APP, Restarts, pinned};
+use super::world::{APP, Restarts, app, pinned};
 use crate::line::Patches;
 
 /// The writes of a restart of one container: accept, Recreating, write down, swap, Recreating of the container, Completed, release.
@@ -29,14 +29,8 @@ async fn killed_after_each_write_before_its_answer_came() {
     for policy in ["Always", "Never"] {
         for passing in 0..WRITES {
             let world = Restarts::with_pod(policy).await;
-            let life = world.start_controller();
-            life.line.patches(Patches::PassBeforeOneArrives(passing));
-            world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
-            world.wait(8).await;
-            assert_eq!(life.line.patched_at().len(), passing + 1);
-            life.kill();
-            let _next = world.start_controller();
-            world.wait(20).await;
+            let (sent, _next) = world.two_lives(Patches::PassBeforeOneArrives(passing), &app(), [8, 20]).await;
+            assert_eq!(sent, passing + 1);
             ends_well(&world, &format!("{policy}: {passing} writes were answered, one more was made")).await;
         }
     }
@@ -46,13 +40,7 @@ async fn killed_after_each_write_before_its_answer_came() {
 async fn killed_before_each_write_was_made() {
     for passing in 0..WRITES {
         let world = Restarts::with_pod("OnFailure").await;
-        let life = world.start_controller();
-        life.line.patches(Patches::PassBeforeAllStay(passing));
-        world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
-        world.wait(8).await;
-        life.kill();
-        let _next = world.start_controller();
-        world.wait(20).await;
+        let (_, _next) = world.two_lives(Patches::PassBeforeAllStay(passing), &app(), [8, 20]).await;
         ends_well(&world, &format!("{passing} writes were made")).await;
     }
 }
@@ -62,13 +50,7 @@ async fn killed_before_each_write_was_made() {
 async fn r4_a_write_that_arrives_late_changes_nothing() {
     for passing in 0..WRITES {
         let world = Restarts::with_pod("Always").await;
-        let life = world.start_controller();
-        life.line.patches(Patches::PassBeforeOneIsLate(passing, std::time::Duration::from_secs(60)));
-        world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
-        world.wait(8).await;
-        life.kill();
-        let _next = world.start_controller();
-        world.wait(120).await;
+        let (_, _next) = world.two_lives(Patches::PassBeforeOneIsLate(passing, std::time::Duration::from_secs(60)), &app(), [8, 120]).await;
         ends_well(&world, &format!("the write after {passing} came late")).await;
     }
 }
@@ -79,7 +61,7 @@ async fn r27_two_controllers_restart_it_once() {
     let _one = world.start_controller();
     let _two = world.start_controller();
     world.wait(2).await;
-    world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+    world.request("r", &app()).await;
     world.wait(30).await;
     ends_well(&world, "two controllers").await;
 }
@@ -88,7 +70,7 @@ async fn r27_two_controllers_restart_it_once() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_came_while_no_controller_ran() {
     let world = Restarts::with_pod("Always").await;
-    world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}]})).await;
+    world.request("r", &app()).await;
     world.request("for-nobody", &json!({"podName": "nobody", "containers": [{"name": "app"}]})).await;
     world.wait(3600).await;
     let _life = world.start_controller();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use swaplet::image::ImagePattern;
 use swaplet::testbed::virtual_node::{KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions};
 
-use super::world::{APP, Restarts, pinned, pod};
+use super::world::{APP, Restarts, app, pinned, pod};
 
 fn state(world: &Restarts, request: &str) -> (String, String) {
     let request = world.get(request);
@@ -12,10 +12,6 @@ fn state(world: &Restarts, request: &str) -> (String, String) {
     assert_eq!(request["status"]["phase"], "Completed", "{request}");
     let text = |field: &str| state[field].as_str().unwrap_or_default().to_owned();
     (text("phase"), text("message"))
-}
-
-fn app() -> Value {
-    json!({"podName": "p", "containers": [{"name": "app"}]})
 }
 
 fn forced() -> Value {

@@ -58,14 +58,8 @@ async fn killed_after_each_write_before_its_answer_came() {
     for policy in ["Always", "Never"] {
         for passing in 0..WRITES {
             let world = world(policy).await;
-            let life = world.start_controller();
-            life.line.patches(Patches::PassBeforeOneArrives(passing));
-            world.request("r", &forced()).await;
-            world.wait(8).await;
-            assert_eq!(life.line.patched_at().len(), passing + 1);
-            life.kill();
-            let _next = world.start_controller();
-            world.wait(30).await;
+            let (sent, _next) = world.two_lives(Patches::PassBeforeOneArrives(passing), &forced(), [8, 30]).await;
+            assert_eq!(sent, passing + 1);
             ends_well(&world, &format!("{policy}: {passing} writes were answered, one more was made")).await;
         }
     }
@@ -75,13 +69,7 @@ async fn killed_after_each_write_before_its_answer_came() {
 async fn killed_before_each_write_was_made() {
     for passing in 0..WRITES {
         let world = world("OnFailure").await;
-        let life = world.start_controller();
-        life.line.patches(Patches::PassBeforeAllStay(passing));
-        world.request("r", &forced()).await;
-        world.wait(8).await;
-        life.kill();
-        let _next = world.start_controller();
-        world.wait(30).await;
+        let (_, _next) = world.two_lives(Patches::PassBeforeAllStay(passing), &forced(), [8, 30]).await;
         ends_well(&world, &format!("{passing} writes were made")).await;
     }
 }
@@ -90,13 +78,7 @@ async fn killed_before_each_write_was_made() {
 async fn r4_a_write_that_arrives_late_changes_nothing() {
     for passing in 0..WRITES {
         let world = world("Always").await;
-        let life = world.start_controller();
-        life.line.patches(Patches::PassBeforeOneIsLate(passing, Duration::from_secs(60)));
-        world.request("r", &forced()).await;
-        world.wait(8).await;
-        life.kill();
-        let _next = world.start_controller();
-        world.wait(120).await;
+        let (_, _next) = world.two_lives(Patches::PassBeforeOneIsLate(passing, Duration::from_secs(60)), &forced(), [8, 120]).await;
         ends_well(&world, &format!("the write after {passing} came late")).await;
     }
 }

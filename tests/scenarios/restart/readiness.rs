@@ -69,13 +69,13 @@ async fn killed_around_each_write() {
     for arrives in [false, true] {
         for passing in 0..WRITES {
             let world = gated(&format!("[{OTHER}]")).await;
-            let life = world.start_controller();
-            life.line.patches(if arrives { Patches::PassBeforeOneArrives(passing) } else { Patches::PassBeforeAllStay(passing) });
-            world.request("r", &app()).await;
-            world.wait(12).await;
-            life.kill();
-            let _next = world.start_controller();
-            world.wait(30).await;
+            let (_, _next) = world
+                .two_lives(
+                    if arrives { Patches::PassBeforeOneArrives(passing) } else { Patches::PassBeforeAllStay(passing) },
+                    &app(),
+                    [12, 30],
+                )
+                .await;
             let when = format!("{passing} writes were answered, {arrives}");
             let request = world.get("r");
             assert_eq!(request["status"]["containerRecreateStates"][0]["phase"], "Succeeded", "{when}");

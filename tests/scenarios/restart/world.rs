@@ -9,6 +9,7 @@ use swaplet::testbed::apiserver::{Recorded, Verb};
 use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 
 use crate::harness::{Life, World};
+use crate::line::Patches;
 
 /// The image of the container that is restarted.
 pub const APP: &str = "registry.example/app:1";
@@ -37,6 +38,11 @@ pub fn pod(policy: &str) -> Value {
             "containers": [container("app"), container("log")]}})
 }
 
+/// The plainest request: to restart `app` of the pod.
+pub fn app() -> Value {
+    json!({"podName": "p", "containers": [{"name": "app"}]})
+}
+
 impl Restarts {
     /// A kubelet with the pod.
     pub async fn with_pod(policy: &str) -> Self {
@@ -60,6 +66,20 @@ impl Restarts {
 
     pub fn start_controller(&self) -> Life {
         self.world.start_restarting_controller()
+    }
+
+    /// A life that sends only so much for a request and is killed after so many seconds, and the one after it for as many more. How many
+    /// patches the first one sent, and the second one, which ends when it is dropped.
+    pub async fn two_lives(&self, patches: Patches, spec: &Value, [first, second]: [u64; 2]) -> (usize, Life) {
+        let life = self.start_controller();
+        life.line.patches(patches);
+        self.request("r", spec).await;
+        self.wait(first).await;
+        let sent = life.line.patched_at().len();
+        life.kill();
+        let next = self.start_controller();
+        self.wait(second).await;
+        (sent, next)
     }
 
     pub async fn request(&self, name: &str, spec: &Value) {
