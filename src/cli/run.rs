@@ -76,8 +76,8 @@ pub struct RunArgs {
     /// Only pods of this namespace (repeatable) [default: all namespaces]
     #[arg(short, long, env = "SWAPLET_NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     namespace: Vec<String>,
-    /// The namespace for the Lease of --leader-elect, and for the ConfigMap swaplet-node-verdicts, which keeps what was proved on nodes for the next start [default: it is
-    /// not kept]
+    /// The namespace for the Lease of --leader-elect and for the ConfigMaps swaplet-node-verdicts, which keeps what was proved on nodes for
+    /// the next start, and swaplet-restart-on of --restart-on-config [default: none, and what was proved is not kept]
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
     state_namespace: Option<String>,
     /// Whether to end sidecars; false: only what --restart, --warm and --predownload ask for

@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::Selector;
 use kube::{Api, Client};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::list::{list_with, words};
@@ -30,16 +29,8 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
-/// Starts the task, if it is asked for; it ends only with the reason why it cannot go on.
-pub(super) fn start(client: &Client, settings: &Settings) -> JoinSet<TaskDied> {
-    let mut task = JoinSet::new();
-    if settings.predownload {
-        task.spawn(run(client.clone(), settings.clone()));
-    }
-    task
-}
-
-async fn run(client: Client, settings: Settings) -> TaskDied {
+/// Pre-downloads; ends only with the reason why it cannot go on.
+pub(super) async fn run(client: Client, settings: Settings) -> TaskDied {
     let mut deployments = watch_all(settings.namespaces.apis::<Deployment>(&client), "");
     let mut stateful_sets = watch_all(settings.namespaces.apis::<StatefulSet>(&client), "");
     let mut predownload = Predownload {

@@ -1,5 +1,6 @@
 //! The loop: events in, decisions, writes out.
 
+mod beside;
 mod log;
 mod restarts;
 mod rights;
@@ -25,8 +26,6 @@ use super::metrics::Metrics;
 use super::nodes::Learned;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
-use super::predownload;
-use super::pull_jobs;
 use super::report::Reporter;
 use super::restart::Driver;
 use super::selection::{Progress, Selected, Selection};
@@ -80,14 +79,12 @@ pub async fn run(
     let mut jobs = watch_all(settings.namespaces.apis::<JobWire>(&client), "");
     let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
     let mut openkruise = observe(client.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
-    let mut pull_jobs = pull_jobs::start(&client, &settings, &metrics);
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
+    let mut beside = controller.start_beside(&client, &settings);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client.clone(), namespace).await;
     }
     controller.select(settings.selection.clone());
-    let mut restart_on = controller.start_restarts_on_config(&client, &settings);
-    let mut predownload = predownload::start(&client, &settings);
     tokio::pin!(shutdown);
     loop {
         controller.start_writes();
@@ -101,11 +98,9 @@ pub async fn run(
             news = openkruise.recv() => controller.hear(news.ok_or_else(|| TaskDied::of("the watch of OpenKruise"))?),
             event = jobs.recv() => controller.see_job(event.ok_or_else(|| TaskDied::of("the watch of Jobs"))?),
             Some(done) = controller.writes.join_next() => controller.finish(done)?,
-            Some(ended) = predownload.join_next() => return Err(ended.unwrap_or_else(|_| TaskDied::of("the task of pre-download"))),
+            Some(ended) = beside.join_next() => return Err(ended.unwrap_or_else(|error| TaskDied(error.to_string()))),
             happened = controller.restarts.next() => controller.see_restart(happened?),
-            () = restart_on.died() => return Err(TaskDied::of("the task of restarts for changed configuration")),
             Some((paths, pushed)) = controller.deriver.next() => controller.derived(&paths, pushed),
-            died = pull_jobs.died() => return Err(died),
             () = sleep_until(due) => controller.wake(),
         }
     }

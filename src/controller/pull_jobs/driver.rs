@@ -1,8 +1,6 @@
-//! The I/O of jobs that pull images: the watches, and the writes under way. It runs beside the loop of pods, for neither needs to know of
-//! the other.
+//! The I/O of jobs that pull images: the watches, and the writes under way.
 
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +8,7 @@ use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
 use super::observe::observe;
@@ -52,32 +50,14 @@ impl fmt::Debug for WarmSettings {
     }
 }
 
-/// The loop; it ends when this is dropped. What it had begun is taken up by the next one.
-pub struct Running(Option<JoinHandle<TaskDied>>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
+/// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is dropped is taken up by the next life.
+pub async fn run(client: Client, settings: Settings, warm: WarmSettings, metrics: Metrics) -> TaskDied {
+    let mut driver = Driver::new(&client, &settings, warm, metrics);
+    loop {
+        if let Err(died) = driver.look().await {
+            return died;
         }
     }
-}
-
-impl Running {
-    /// Comes back when it has died; never, where jobs are not wanted.
-    pub async fn died(&mut self) -> TaskDied {
-        match &mut self.0 {
-            Some(task) => task.await.unwrap_or_else(|error| TaskDied(format!("jobs that pull images: {error}"))),
-            None => pending().await,
-        }
-    }
-}
-
-/// Does the jobs, if the settings say so.
-#[must_use]
-pub fn start(client: &Client, settings: &Settings, metrics: &Metrics) -> Running {
-    let task = settings.warm.as_ref().map(|warm| tokio::spawn(Driver::new(client, settings, warm, metrics).run()));
-    Running(task)
 }
 
 type Written = (PullWrite, PullAnswer);
@@ -100,32 +80,24 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(client: &Client, settings: &Settings, warm: &WarmSettings, metrics: &Metrics) -> Self {
+    fn new(client: &Client, settings: &Settings, warm: WarmSettings, metrics: Metrics) -> Self {
         let jobs = |kind| observe(client.clone(), kind, settings.namespaces.clone());
         let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
         let pulls = Api::namespaced(client.clone(), &warm.namespace);
         Self {
             clock: Clock::start(),
             started_at: (warm.time_of_day)(),
-            jobs: PullJobs::new(warm.clone(), settings.namespaces.clone(), settings.rules.node_table.clone()),
+            jobs: PullJobs::new(warm, settings.namespaces.clone(), settings.rules.node_table.clone()),
             writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
             permits: Arc::new(Semaphore::new(settings.concurrency.max(1))),
             writes: JoinSet::new(),
-            metrics: metrics.clone(),
+            metrics,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
             nodes: watch_selected(Api::all(client.clone()), ListParams::default()),
             pods: watch_all_selected(pods, &ListParams::default().labels(JOB)),
             pulls: watch_selected(pulls, ListParams::default().fields(PULLED)),
             selected: watches_of_selected(client.clone()),
-        }
-    }
-
-    async fn run(mut self) -> TaskDied {
-        loop {
-            if let Err(died) = self.look().await {
-                return died;
-            }
         }
     }
 

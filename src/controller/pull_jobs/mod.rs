@@ -17,7 +17,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 
-pub use driver::{Running, WarmSettings, start};
+pub use driver::{WarmSettings, run};
 use entry::Entry;
 use nodes::Nodes;
 use room::Room;

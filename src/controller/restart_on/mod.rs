@@ -11,7 +11,6 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use tokio::sync::mpsc::Receiver;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, sleep_until};
 
 use self::records::Records;
@@ -24,7 +23,7 @@ use super::named_watches::NamedWatches;
 use super::namespaces::Namespaces;
 use super::report::Reporter;
 use super::restart::observe;
-use super::run::Settings;
+use super::run::TaskDied;
 use super::watch::Event;
 use super::watch_many::watch_all;
 use super::writer::{Outcome, Target, TargetKind, Writer};
@@ -63,30 +62,14 @@ pub struct RestartOnSettings {
     pub mount_delay: Duration,
 }
 
-/// The task that sees to it.
-pub struct RestartOn(Option<JoinHandle<()>>);
-
-impl Drop for RestartOn {
-    fn drop(&mut self) {
-        self.0.iter().for_each(JoinHandle::abort);
-    }
-}
-
-impl RestartOn {
-    /// Starts it, or nothing, as the settings say.
-    #[must_use]
-    pub fn start(client: &Client, settings: &Settings, writer: &Writer, reporter: &Reporter, metrics: &Metrics) -> Self {
-        let wanted = settings.restart.as_ref().and_then(|restart| restart.on_config.clone());
-        let tools = (writer.clone(), reporter.clone(), metrics.clone());
-        Self(wanted.map(|wanted| tokio::spawn(Run::new(client, settings.namespaces.clone(), wanted, tools).go())))
-    }
-
-    /// Comes back when the task has died; never, where there is none.
-    pub async fn died(&mut self) {
-        match &mut self.0 {
-            // However it has ended, it is not there any more.
-            Some(task) => drop(task.await),
-            None => std::future::pending().await,
+/// Sees to it; ends only with the reason why it cannot go on.
+pub async fn run(client: Client, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics)) -> TaskDied {
+    let mut run = Run::new(&client, namespaces, settings, tools);
+    run.load().await;
+    loop {
+        run.look().await;
+        if let Err(died) = run.take().await {
+            return died;
         }
     }
 }
@@ -133,7 +116,7 @@ impl Run {
         }
     }
 
-    async fn go(mut self) {
+    async fn load(&mut self) {
         while let Err(error) = self.records.load().await {
             let namespace = &self.settings.state_namespace;
             tracing::warn!(
@@ -143,29 +126,31 @@ impl Run {
             );
             sleep(self.wait_after_failure()).await;
         }
-        loop {
-            self.look().await;
-            let now = self.clock.now();
-            let due = if self.not_before > now { self.not_before } else { self.room.next_due().unwrap_or(now + IDLE) };
-            let due = self.clock.instant(due);
-            tokio::select! {
-                Some(event) = self.pods.recv() => {
-                    self.note_trouble(&event);
-                    self.room.see_pod(event, self.clock.now());
-                }
-                Some(event) = self.requests.recv() => {
-                    self.note_trouble(&event);
-                    self.room.hear(event);
-                }
-                Some((object, event)) = self.objects.next() => {
-                    self.note_trouble(&event);
-                    self.room.see_object(&object, event, self.clock.now());
-                }
-                () = sleep_until(due) => {}
-                // A watch has died.
-                else => return,
+    }
+
+    /// Waits for what happens next, or until it is time to look again.
+    async fn take(&mut self) -> Result<(), TaskDied> {
+        let now = self.clock.now();
+        let due = if self.not_before > now { self.not_before } else { self.room.next_due().unwrap_or(now + IDLE) };
+        let due = self.clock.instant(due);
+        tokio::select! {
+            event = self.pods.recv() => {
+                let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
+                self.note_trouble(&event);
+                self.room.see_pod(event, self.clock.now());
             }
+            event = self.requests.recv() => {
+                let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
+                self.note_trouble(&event);
+                self.room.hear(event);
+            }
+            Some((object, event)) = self.objects.next() => {
+                self.note_trouble(&event);
+                self.room.see_object(&object, event, self.clock.now());
+            }
+            () = sleep_until(due) => {}
         }
+        Ok(())
     }
 
     fn note_trouble<T>(&self, event: &Event<T>) {
