@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use crate::audit::written_in;
 use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
+use crate::witness::Witness;
 use crate::world::{World, eventually, kubectl};
 
 static CRD: OnceCell<()> = OnceCell::const_new();
@@ -87,11 +88,33 @@ impl Restarts {
 
     /// The states of the containers of a request, once it is completed.
     pub async fn completed(&self, name: &str) -> Value {
-        eventually(&format!("request {name} to be completed"), || async {
-            let status = self.requests.get(name).await.unwrap().data["status"].clone();
-            (status["phase"] == "Completed").then(|| status["containerRecreateStates"].clone())
-        })
-        .await
+        eventually(&format!("request {name} to be completed"), || self.states(name)).await
+    }
+
+    async fn states(&self, name: &str) -> Option<Value> {
+        let status = self.requests.get(name).await.unwrap().data["status"].clone();
+        (status["phase"] == "Completed").then(|| status["containerRecreateStates"].clone())
+    }
+
+    /// A controller that is killed at its first write, when the API server has carried it out and it does not know yet. The resource written.
+    pub async fn life_of_one_write(&self, witness: &Witness, arguments: &[&str]) -> String {
+        witness.one_write();
+        let controller = Controller::start_with(&self.world, arguments).await;
+        let written = witness.written().await;
+        controller.kill().await;
+        println!("a life ended after {written}");
+        let in_namespace = format!("/namespaces/{}/", self.world.namespace);
+        written.split(&in_namespace).last().unwrap_or_default().to_owned()
+    }
+
+    /// One such life after another, until the request `r` is completed.
+    pub async fn lives_of_one_write(&mut self, arguments: &[&str]) -> Vec<String> {
+        let witness = Witness::of(&mut self.world).await;
+        let mut written = Vec::new();
+        while self.states("r").await.is_none() {
+            written.push(self.life_of_one_write(&witness, arguments).await);
+        }
+        written
     }
 }
 
@@ -238,18 +261,26 @@ async fn a_pod_that_is_deleted_halfway_ends_the_request() {
     restart.world.done().await;
 }
 
-#[tokio::test]
-async fn a_controller_that_dies_halfway_restarts_it_once() {
-    let restart = Restarts::new("restart-dies").await;
-    restart.run_pod("Never", "echo started >> /shared/starts; trap 'sleep 2; exit 143' TERM; while true; do sleep 0.1; done").await;
-    let controller = restart.controller().await;
+async fn killed_at_every_write(case: &str, policy: &str) {
+    let mut restart = Restarts::new(case).await;
+    restart.run_pod(policy, COUNTS).await;
     restart.request("r", &app()).await;
-    restart.world.pod_is("p", "changed", is_changed).await;
-    controller.kill().await;
-    let _next = restart.controller().await;
+    let written = restart.lives_of_one_write(&["--restart"]).await;
     assert_eq!(restart.completed("r").await, succeeded());
     assert_eq!(restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"), 1);
+    assert_eq!(restart.starts().await, "started\nstarted\n");
+    assert_eq!(written.iter().filter(|resource| *resource == "pods/p").count(), 1, "{written:?}");
+    assert!(written.len() >= 5, "{written:?}");
     restart.world.done().await;
+}
+
+#[tokio::test]
+async fn controllers_that_die_at_every_write_restart_it_once() {
+    tokio::join!(
+        killed_at_every_write("restart-dies-always", "Always"),
+        killed_at_every_write("restart-dies-onfailure", "OnFailure"),
+        killed_at_every_write("restart-dies-never", "Never"),
+    );
 }
 
 /// What OpenKruise's webhook refuses is refused by the schema.

@@ -8,6 +8,7 @@ use crate::controller::Controller;
 use crate::imported::{ctr, import_work};
 use crate::pods::container;
 use crate::restart::{COUNTS, Restarts, restarts, started, succeeded};
+use crate::witness::Witness;
 use crate::world::eventually;
 
 /// A controller that parks.
@@ -94,46 +95,17 @@ async fn an_imported_image_goes_to_its_digest_and_back() {
     restart.world.done().await;
 }
 
-/// How far a restart is, by what the API server has stored; each number is one write.
-fn stage(request: &Value, pod: &Pod, original: &str) -> usize {
-    let journal = request["metadata"]["annotations"]["swaplet.io/restart-journal"].as_str().unwrap_or_default();
-    let stages = [
-        !journal.is_empty(),
-        request["status"]["phase"] == "Recreating",
-        journal.contains(r#""parking":"out""#),
-        image(pod) != original,
-        request["status"]["containerRecreateStates"][0]["phase"] == "Recreating",
-        journal.contains(r#""parking":"back""#),
-        journal.contains(r#""parking":"back""#) && image(pod) == original,
-        request["status"]["phase"] == "Completed",
-    ];
-    stages.iter().rposition(|reached| *reached).map_or(0, |last| last + 1)
-}
-
-/// A controller is killed as soon as the next write is seen, again and again until none is left to be made.
 async fn killed_at_every_write(case: &str, policy: &str) {
-    let restart = Restarts::new(case).await;
+    let mut restart = Restarts::new(case).await;
     let app = without_a_name(&restart, case).await;
     let before = restart.run_pod_with(policy, app).await;
     restart.request("r", &forced()).await;
-    let mut reached = 0;
-    let mut lives = 0;
-    while reached < 8 {
-        let controller = parking(&restart).await;
-        reached = eventually(&format!("more than {reached} writes"), || async {
-            let request = serde_json::to_value(restart.requests.get("r").await.unwrap()).unwrap();
-            let pod = restart.world.pod_is("p", "there", |_| true).await;
-            Some(stage(&request, &pod, image(&before))).filter(|now| *now > reached)
-        })
-        .await;
-        controller.kill().await;
-        lives += 1;
-        println!("{policy}: life {lives} ended after write {reached}");
-    }
-    let _last = parking(&restart).await;
+    let park_image = restart.world.images.park.clone();
+    let written = restart.lives_of_one_write(&["--restart", "--park-image", &park_image]).await;
     assert_eq!(restart.completed("r").await, succeeded());
     was_parked_once(&restart, &before).await;
-    assert!(lives >= 4, "killed only {lives} times");
+    assert_eq!(written.iter().filter(|resource| *resource == "pods/p").count(), 2, "out and back: {written:?}");
+    assert!(written.len() >= 7, "{written:?}");
     restart.world.done().await;
 }
 
@@ -150,14 +122,15 @@ async fn controllers_that_die_at_every_write_park_it_once_under_on_failure() {
 /// Nobody is there who has asked for it any more.
 #[tokio::test]
 async fn a_container_whose_request_is_deleted_while_it_is_parked_comes_back() {
-    let restart = Restarts::new("park-deleted").await;
+    let mut restart = Restarts::new("park-deleted").await;
+    let witness = Witness::of(&mut restart.world).await;
     let app = without_a_name(&restart, "park-deleted").await;
     let before = restart.run_pod_with("Never", app).await;
-    let controller = parking(&restart).await;
     restart.request("r", &forced()).await;
-    restart.world.pod_is("p", "parked", |pod| image(pod) != image(&before)).await;
-    controller.kill().await;
+    while restart.life_of_one_write(&witness, &["--restart", "--park-image", &restart.world.images.park]).await != "pods/p" {}
+    assert_ne!(image(&restart.world.pod_is("p", "there", |_| true).await), image(&before));
     restart.requests.delete("r", &Default::default()).await.unwrap();
+    witness.all_writes();
     let _next = parking(&restart).await;
     restart.world.pod_is("p", "as it was", |pod| image(pod) == image(&before) && restarts(pod, "app") == 2).await;
     was_parked_once(&restart, &before).await;
