@@ -60,6 +60,8 @@ fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
     for (args, words) in [
         (&["exit-image", "push"][..], "<REF>"),
         (&["run", "--exit-image", "r.example/exit:v1", "--namespace", "a,"], "--namespace"),
+        (&["run", "--exit-image", "r.example/exit:v1", "--warm-exit-images"], "--warm"),
+        (&["run", "--warm", "--park-image", "r.example/park:v1", "--warm-exit-images", "--prefer", "finish"], "--exit-image"),
         (&["exit-image", "push", "Bad Reference"], "white space"),
         (&["exit-image", "push", "r.example/App:v1"], "upper-case"),
         (&["exit-image", "list", "-o", "yaml"], "wide"),

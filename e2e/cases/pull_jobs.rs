@@ -4,11 +4,15 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use swaplet::image::Kind;
+use swaplet::image::build::build;
 use swaplet::objects::pull_job::{JobKind, PullJob};
 use tokio::sync::OnceCell;
 
+use crate::commands::send;
 use crate::controller::Controller;
-use crate::pods::{pod, spec};
+use crate::images::Images;
+use crate::pods::{EXITS_0, container, pod, sidecar, spec};
 use crate::warm_images::push;
 use crate::world::{World, eventually, kubectl, variable};
 
@@ -88,6 +92,18 @@ impl Jobs {
         .await;
     }
 
+    /// Waits until the kubelet has said this of the image of a pod, or of any pod where no name is given.
+    async fn pulls(&self, pod: &str, image: &str, words: &str) {
+        let about = if pod.is_empty() { String::new() } else { format!(",involvedObject.name={pod}") };
+        let pulled = ListParams::default().fields(&format!("reason=Pulled{about}"));
+        eventually(&format!("the kubelet to say of {image}: {words}"), || async {
+            let events = self.world.api::<Event>().list(&pulled).await.unwrap();
+            let mut messages = events.items.into_iter().filter_map(|event| event.message);
+            messages.any(|message| message.contains(&format!("\"{image}\"")) && message.contains(words)).then_some(())
+        })
+        .await;
+    }
+
     async fn done(self) {
         let namespace = self.world.namespace.clone();
         for name in [namespace.clone(), format!("{namespace}-nodes")] {
@@ -109,6 +125,16 @@ impl Jobs {
     async fn edit(&self, kind: JobKind, name: &str, spec: &Value) -> kube::Result<DynamicObject> {
         self.api(kind).patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
     }
+}
+
+/// As pod security `restricted` has it.
+fn restricted(restart_policy: &str, mut containers: Vec<Value>) -> Value {
+    for container in &mut containers {
+        container["securityContext"] = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+    }
+    let mut spec = spec(restart_policy, containers);
+    spec["securityContext"] = json!({"runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": {"type": "RuntimeDefault"}});
+    spec
 }
 
 /// What is refused, with a word of the reason; of both kinds, but for the image.
@@ -239,15 +265,8 @@ async fn two_list_jobs_at_once_share_a_node_and_tell_what_is_missing() {
     assert_eq!([&status["completed"], &status["succeeded"]], [3, 3], "{status}");
     jobs.has_pods(false).await;
     // The kubelet itself is the judge.
-    let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
-    let mut spec = spec("Never", vec![json!({"name": "main", "image": images[0], "securityContext": security})]);
-    spec["securityContext"] = json!({"runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": {"type": "RuntimeDefault"}});
-    jobs.world.create_pod(pod("user", spec)).await;
-    eventually("the kubelet to find the image there", || async {
-        let events = jobs.world.api::<Event>().list(&ListParams::default().fields("involvedObject.name=user,reason=Pulled")).await.unwrap();
-        events.items.into_iter().filter_map(|event| event.message).any(|message| message.contains("already present")).then_some(())
-    })
-    .await;
+    jobs.world.create_pod(pod("user", restricted("Never", vec![json!({"name": "main", "image": images[0]})]))).await;
+    jobs.pulls("user", &images[0], "already present").await;
     jobs.done().await;
 }
 
@@ -305,5 +324,24 @@ async fn without_the_right_to_make_pods_a_job_fails_and_names_it() {
     assert_eq!([&status["desired"], &status["succeeded"], &status["failed"]], [1, 0, 1], "{status}");
     let why = status["failures"][0]["message"].as_str().unwrap();
     assert!(why.contains("cannot create resource \"pods\"") && why.contains(&jobs.world.namespace), "{why}");
+    jobs.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_exit_image_is_on_the_node_before_a_pod_needs_it() {
+    let mut jobs = Jobs::with_pods("pull-exit").await;
+    let (registry, process) = (variable("SWAPLET_E2E_REGISTRY"), std::process::id());
+    let exit = format!("{registry}/e2e/exit-{process}:v1");
+    send(&exit, &build(Kind::Exit, [format!("/only/{process}")]).unwrap()).await;
+    let Images { work, park, missing, .. } = jobs.world.images;
+    let images = Images { work: work.clone(), exit: exit.clone(), park: park.clone(), missing: missing.clone() };
+    jobs.world.images = Box::leak(Box::new(images));
+    let _controller = Controller::start_with(&jobs.world, &["--warm", "--warm-exit-images", "--park-image", park]).await;
+    jobs.pulls("", &exit, "Successfully pulled").await;
+    jobs.has_pods(false).await;
+    let containers = vec![container(&jobs.world, "main", "true"), sidecar(&jobs.world, "log", EXITS_0)];
+    jobs.world.create_pod(pod("ends", restricted("Never", containers))).await;
+    jobs.world.pod_ends("ends", "Succeeded").await;
+    jobs.pulls("ends", &exit, "already present").await;
     jobs.done().await;
 }

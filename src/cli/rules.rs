@@ -109,6 +109,11 @@ impl RulesArgs {
         self.exit_image.is_none() && self.exit_images.is_empty() && self.prefer != Some(PreferArg::Finish)
     }
 
+    /// The exit image that is named.
+    pub const fn exit_image(&self) -> Option<&ImageReference> {
+        self.exit_image.as_ref()
+    }
+
     /// As if this one had been named by `--exit-image`.
     pub fn assume_exit_image(&mut self, image: ImageReference) {
         self.exit_image = Some(image);

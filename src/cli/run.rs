@@ -63,6 +63,9 @@ Examples:
   swaplet park-image push registry.example/swaplet/park:v1
   swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --park-image registry.example/swaplet/park:v1
 
+  # And keep the exit image on all nodes that keep images
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --warm-exit-images --park-image registry.example/swaplet/park:v1
+
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
 events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
@@ -104,6 +107,10 @@ pub struct RunArgs {
     /// of --namespace, or else swaplet-warm]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_WARM_NAMESPACE")]
     warm_namespace: Option<String>,
+    /// Keep the exit image, and those that are derived meanwhile, on every node that keeps images, so that no swap waits for a registry; new
+    /// nodes get them at once. `swaplet warm status` tells where they are
+    #[arg(long, env = "SWAPLET_WARM_EXIT_IMAGES", requires = "warm", requires = "exit_image")]
+    warm_exit_images: bool,
     /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With --restart a container waits in it whose
     /// image has no other spelling; without it such containers are not restarted. The pods of --warm run its program
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
@@ -163,6 +170,7 @@ impl RunArgs {
             park_image_paths,
             warm,
             warm_namespace,
+            warm_exit_images,
             predownload,
             leader_elect,
             concurrency,
@@ -176,6 +184,7 @@ impl RunArgs {
         if !terminate && rules.needs_exit_image() {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
         }
+        let exit_image = rules.exit_image().filter(|_| warm_exit_images).map(|image| image.as_str().into());
         let rules = rules.rules()?;
         let on_config = state_namespace
             .clone()
@@ -186,6 +195,7 @@ impl RunArgs {
         let warm = park_image.as_ref().filter(|_| warm).map(|park_image| WarmSettings {
             namespace: warm_namespace.into(),
             park_image: park_image.as_str().into(),
+            exit_image,
             time_of_day: Arc::new(time_of_day),
         });
         let park = park_image.map(|image| park(image, park_image_paths, &rules)).transpose()?;

@@ -6,12 +6,12 @@ mod restarts;
 mod rights;
 mod settings;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
 use kube::{Api, Client};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
@@ -118,6 +118,8 @@ struct Controller {
     writes: JoinSet<(Write, Outcome)>,
     restarts: Driver,
     deriver: Deriver,
+    /// The exit images that it has derived.
+    derived: channel::Sender<BTreeSet<Box<str>>>,
     brake: Duration,
     verdicts: Option<VerdictStore>,
     progress: Option<mpsc::UnboundedSender<Progress>>,
@@ -141,6 +143,7 @@ impl Controller {
             concurrency: settings.concurrency.max(1),
             writes: JoinSet::new(),
             deriver: Deriver::new(settings.push.clone()),
+            derived: channel::Sender::default(),
             brake: Duration::ZERO,
             verdicts: None,
             progress: None,
@@ -322,7 +325,10 @@ impl Controller {
 
     fn derived(&mut self, paths: &[String], pushed: Pushed) {
         match &pushed {
-            Ok(reference) => tracing::info!(?paths, %reference, "an exit image for these paths is there"),
+            Ok(reference) => {
+                tracing::info!(?paths, %reference, "an exit image for these paths is there");
+                self.derived.send_if_modified(|derived| derived.insert(reference.clone()));
+            }
             Err(trouble) => tracing::warn!(?paths, error = trouble.words, "no exit image for these paths; trying again later"),
         }
         self.metrics.wrote("images", if pushed.is_ok() { "applied" } else { "failed" });

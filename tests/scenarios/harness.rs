@@ -67,6 +67,11 @@ impl Life {
     pub fn pods_kept(&self) -> i64 {
         self.metrics.pods.get()
     }
+
+    /// How many jobs that pull images it says are not completed.
+    pub fn pull_jobs(&self) -> i64 {
+        self.metrics.pull_jobs.get()
+    }
 }
 
 impl World {
@@ -165,10 +170,17 @@ impl World {
 
     /// Starts a controller that pulls images for those who ask for it by jobs.
     pub fn start_warming_controller(&self, park_image: &str, namespace: &str) -> Life {
+        self.start_warming(park_image, namespace, |_| ())
+    }
+
+    /// The same with settings that differ by `change`.
+    pub fn start_warming(&self, park_image: &str, namespace: &str, change: impl FnOnce(&mut Settings)) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             let time_of_day = Arc::new(move || clock.now());
-            settings.warm = Some(WarmSettings { namespace: namespace.into(), park_image: park_image.into(), time_of_day });
+            settings.warm =
+                Some(WarmSettings { namespace: namespace.into(), park_image: park_image.into(), exit_image: None, time_of_day });
+            change(settings);
         })
     }
 

@@ -1,5 +1,6 @@
 //! The I/O of jobs that pull images: the watches, and the writes under way.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Event as KubeEvent;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
@@ -40,25 +41,35 @@ pub struct WarmSettings {
     pub namespace: Box<str>,
     /// The image whose program the pods run.
     pub park_image: Box<str>,
+    /// The exit image that every node is to have that keeps images, and with it those that are derived; `None`: jobs alone say what is pulled.
+    pub exit_image: Option<Box<str>>,
     /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
 }
 
 impl fmt::Debug for WarmSettings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("WarmSettings").field("namespace", &self.namespace).field("park_image", &self.park_image).finish_non_exhaustive()
+        out.debug_struct("WarmSettings")
+            .field("namespace", &self.namespace)
+            .field("park_image", &self.park_image)
+            .field("exit_image", &self.exit_image)
+            .finish_non_exhaustive()
     }
 }
 
 /// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is dropped is taken up by the next life.
-pub async fn run(client: Client, settings: Settings, warm: WarmSettings, metrics: Metrics) -> TaskDied {
-    let mut driver = Driver::new(&client, &settings, warm, metrics);
+/// `derived` tells of exit images that are derived meanwhile.
+pub async fn run(client: Client, settings: Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> TaskDied {
+    let mut driver = Driver::new(&client, &settings, warm, derived, metrics);
     loop {
         if let Err(died) = driver.look().await {
             return died;
         }
     }
 }
+
+/// The exit images that have been derived so far.
+pub type DerivedImages = watch::Receiver<BTreeSet<Box<str>>>;
 
 type Written = (PullWrite, PullAnswer);
 
@@ -77,10 +88,11 @@ struct Driver {
     pods: mpsc::Receiver<Event<WarmerPodWire>>,
     pulls: mpsc::Receiver<Event<KubeEvent>>,
     selected: NamedWatches<PodQuery, PodWire>,
+    derived: DerivedImages,
 }
 
 impl Driver {
-    fn new(client: &Client, settings: &Settings, warm: WarmSettings, metrics: Metrics) -> Self {
+    fn new(client: &Client, settings: &Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> Self {
         let jobs = |kind| observe(client.clone(), kind, settings.namespaces.clone());
         let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
         let pulls = Api::namespaced(client.clone(), &warm.namespace);
@@ -92,6 +104,7 @@ impl Driver {
             permits: Arc::new(Semaphore::new(settings.concurrency.max(1))),
             writes: JoinSet::new(),
             metrics,
+            derived,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
             nodes: watch_selected(Api::all(client.clone()), ListParams::default()),
@@ -148,6 +161,7 @@ impl Driver {
                 event = self.lists.recv() => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)).ok_or_else(|| died("ImageListPullJobs")),
                 event = self.nodes.recv() => event.map(Happened::Node).ok_or_else(|| died("nodes")),
                 event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
+                Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 Some(done) = self.writes.join_next() => written(done),
                 event = self.pulls.recv() => match event.ok_or_else(|| died("Events"))? {

@@ -1,5 +1,6 @@
 //! One job: what is under way for it, and what was told of it.
 
+pub(super) mod exit_images;
 mod selected;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ const LIFE_SECONDS: u64 = 86_400;
 /// A job.
 pub(super) struct Entry {
     job: PullJob,
+    /// Whether the job is an object of the cluster.
+    has_object: bool,
     run: Option<Run>,
     selected: Selected,
     /// When the job as it is now was begun, once that is written down.
@@ -49,6 +52,8 @@ pub(super) struct Entry {
     failures: u32,
     /// Nodes, or what the job wants, may have changed.
     is_stale: bool,
+    /// When nodes that have failed are tried again.
+    again: Option<Duration>,
 }
 
 /// What is under way.
@@ -67,6 +72,7 @@ impl Entry {
             started_at: begun(&job),
             selected: Selected::of(&job),
             job,
+            has_object: true,
             run: None,
             completed: None,
             told: None,
@@ -74,6 +80,7 @@ impl Entry {
             not_before: Duration::ZERO,
             failures: 0,
             is_stale: true,
+            again: None,
         }
     }
 
@@ -178,6 +185,7 @@ impl Entry {
             run.warming.give_up("job exceeds activeDeadlineSeconds");
             run.gave_up = true;
         }
+        self.try_failed_again(nodes, now.since_start);
     }
 
     /// `leaving` pods of the job are not needed, and still there.
@@ -228,7 +236,7 @@ impl Entry {
 
     /// What is to be written to the job itself, or its deletion.
     pub fn report(&mut self, now: Now) -> Option<PullWrite> {
-        if self.is_writing || now.since_start < self.not_before {
+        if !self.has_object || self.is_writing || now.since_start < self.not_before {
             return None;
         }
         let write = if self.is_completed() { self.delete_in_time(now) } else { self.report_news(now) };

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 
 pub use driver::{WarmSettings, run};
-use entry::Entry;
+use entry::{Entry, exit_images};
 use nodes::Nodes;
 use room::Room;
 
@@ -104,6 +104,8 @@ pub enum Happened {
     Selected(PodQuery, Event<PodWire>),
     /// A kubelet has told of a pull of the pod with this uid.
     Pulled(Box<str>, Pulled),
+    /// These exit images have been derived so far.
+    Derived(BTreeSet<Box<str>>),
     /// A write has come back.
     Written(Box<(PullWrite, PullAnswer)>),
 }
@@ -120,7 +122,7 @@ impl Happened {
             Self::Node(event) => of(event),
             Self::Pod(event) => of(event),
             Self::Selected(_, event) => of(event),
-            Self::Pulled(..) | Self::Written(_) => false,
+            Self::Pulled(..) | Self::Derived(_) | Self::Written(_) => false,
         }
     }
 }
@@ -130,6 +132,8 @@ pub struct PullJobs {
     settings: WarmSettings,
     /// Where jobs are looked for.
     namespaces: Namespaces,
+    /// The uid of the job without an object that keeps exit images on the nodes.
+    exit_images: Box<str>,
     jobs: BTreeMap<Key, Entry>,
     nodes: Nodes,
     pods: BTreeMap<Box<str>, WarmerPod>,
@@ -145,10 +149,13 @@ impl PullJobs {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
+        let exit_images = exit_images::uid(&settings, &namespaces);
+        let kept = exit_images::job(&settings, &exit_images, &BTreeSet::new());
         Self {
             settings,
             namespaces,
-            jobs: BTreeMap::new(),
+            exit_images,
+            jobs: kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect(),
             nodes: Nodes::new(table),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
@@ -162,7 +169,7 @@ impl PullJobs {
     /// How many jobs are not completed.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.jobs.values().filter(|entry| !entry.is_completed()).count()
+        self.jobs.values().filter(|entry| entry.has_object() && !entry.is_completed()).count()
     }
 
     /// The pods by which jobs select nodes.
@@ -188,6 +195,11 @@ impl PullJobs {
                 }
             }
             Happened::Pulled(uid, pulled) => self.jobs.values_mut().for_each(|entry| entry.hear(&uid, &pulled)),
+            Happened::Derived(derived) => {
+                if let Some(job) = exit_images::job(&self.settings, &self.exit_images, &derived) {
+                    self.apply(job);
+                }
+            }
             Happened::Written(written) => self.written(*written, now),
         }
     }
@@ -195,7 +207,8 @@ impl PullJobs {
     fn see_job(&mut self, kind: JobKind, event: Event<DynamicObject>) {
         match event {
             Event::ListStart => {
-                self.lists.insert(kind, self.jobs.keys().filter(|key| key.0 == kind).cloned().collect());
+                let listed = self.jobs.iter().filter(|(key, entry)| key.0 == kind && entry.has_object());
+                self.lists.insert(kind, listed.map(|(key, _)| key.clone()).collect());
             }
             Event::Listed(job) | Event::Applied(job) => {
                 if let Some(job) = PullJob::read(kind, job) {
@@ -289,7 +302,8 @@ impl PullJobs {
 
     /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours to judge.
     fn orphans(&self) -> impl Iterator<Item = &WarmerPod> {
-        let known = self.pods.values().filter(|pod| self.namespaces.contain(&pod.job_namespace));
+        let is_ours = |pod: &&WarmerPod| pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace);
+        let known = self.pods.values().filter(is_ours);
         known.filter(|pod| !self.jobs.values().any(|entry| entry.owns(pod)))
     }
 

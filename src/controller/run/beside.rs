@@ -12,7 +12,7 @@ impl Controller {
     pub(super) fn start_beside(&self, client: &Client, settings: &Settings) -> JoinSet<TaskDied> {
         let mut tasks = JoinSet::new();
         if let Some(warm) = &settings.warm {
-            tasks.spawn(pull_jobs::run(client.clone(), settings.clone(), warm.clone(), self.metrics.clone()));
+            tasks.spawn(pull_jobs::run(client.clone(), settings.clone(), warm.clone(), self.derived.subscribe(), self.metrics.clone()));
         }
         if settings.predownload {
             tasks.spawn(predownload::run(client.clone(), settings.clone()));
