@@ -5,11 +5,15 @@ mod installation;
 
 use std::time::Duration;
 
+use kube::ResourceExt as _;
 use tokio::time::sleep;
 
 use self::installation::Installation;
 use crate::audit::{Written, written_by};
 use crate::pods::{EXITS_143, container, job, sidecar, spec};
+use crate::restart::{Restarts, succeeded};
+use crate::restart_parking::{forced, image, park_and_die, was_parked_once, without_a_name};
+use crate::witness::Witness;
 use crate::world::World;
 
 impl World {
@@ -87,7 +91,7 @@ async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own
 async fn an_installation_restarts_containers_and_warms_images() {
     let world = World::new("install-more").await;
     let installation = Installation::new(&world).await;
-    installation.helm("install", &["--set", "terminate.enabled=false,restart.enabled=true,warm.enabled=true"]).await;
+    installation.helm("install", &["--set", "terminate.enabled=false,restart.enabled=true", "--set", &jobs_by(&world)]).await;
 
     // It ends no sidecars.
     let jobs = world.stream_of_jobs("not-ended", 1).await;
@@ -99,9 +103,38 @@ async fn an_installation_restarts_containers_and_warms_images() {
         .await;
 
     installation.warm(&world).await;
+    installation.pull(&world).await;
     assert_eq!(swapped_by(&installation, &world), ["p"], "away from its image by another spelling, once");
     assert_eq!(jobs.len(), 1);
     installation.uninstall().await;
     installation.done().await;
     world.done().await;
+}
+
+/// Values with which jobs are worked for.
+fn jobs_by(world: &World) -> String {
+    format!("warm.enabled=true,warm.jobs.enabled=true,parkImage={}", world.images.park)
+}
+
+/// The leash lets a container be parked and brought back, by the controller and by the Job that Helm runs at the end.
+#[tokio::test]
+async fn what_is_parked_when_an_installation_goes_comes_back() {
+    let mut restart = Restarts::new("install-parked").await;
+    let app = without_a_name(&restart, "install-parked").await;
+    let before = restart.run_pod_with("Never", app).await;
+    let installation = Installation::new(&restart.world).await;
+    installation.helm("install", &["--set", &format!("restart.enabled=true,parkImage={}", restart.world.images.park)]).await;
+    restart.request("by-the-installation", &forced()).await;
+    assert_eq!(restart.completed("by-the-installation").await, succeeded());
+    was_parked_once(&restart, &before).await;
+
+    // Its controller is gone, and another one parks the container and dies.
+    installation.stop().await;
+    let witness = Witness::of(&mut restart.world).await;
+    park_and_die(&restart, &witness, "halfway", &before).await;
+    installation.uninstall().await;
+    let after = restart.world.pod_is("p", "as it was", |pod| image(pod) == image(&before)).await;
+    assert!(!after.labels().contains_key("swaplet.io/parked") && !after.annotations().contains_key("swaplet.io/parked"));
+    installation.done().await;
+    restart.world.done().await;
 }

@@ -22,7 +22,7 @@ fn name(case: &str) -> String {
 }
 
 /// A container whose image has no name but the digest that the spec names already: it was imported, and its name was taken away.
-async fn without_a_name(restart: &Restarts, case: &str) -> Value {
+pub async fn without_a_name(restart: &Restarts, case: &str) -> Value {
     let digest = import_work(&name(case)).await;
     eventually("the kubelet's runtime to know the image by its digest", || async {
         ctr(&["images", "ls", "-q"]).await.contains(&digest).then_some(())
@@ -35,16 +35,16 @@ async fn without_a_name(restart: &Restarts, case: &str) -> Value {
     app
 }
 
-fn image(pod: &Pod) -> &str {
+pub fn image(pod: &Pod) -> &str {
     pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap()
 }
 
-fn forced() -> Value {
+pub fn forced() -> Value {
     json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})
 }
 
 /// It was started twice, the second time from the park image, and nothing else has changed.
-async fn was_parked_once(restart: &Restarts, before: &Pod) {
+pub async fn was_parked_once(restart: &Restarts, before: &Pod) {
     let after = restart.world.pod_is("p", "there", |_| true).await;
     assert_eq!((image(before), restarts(&after, "app"), restarts(&after, "log")), (image(&after), 2, 0));
     assert_eq!((before.uid(), started(before, "log")), (after.uid(), started(&after, "log")));
@@ -119,6 +119,13 @@ async fn controllers_that_die_at_every_write_park_it_once_under_on_failure() {
     killed_at_every_write("park-dies-onfailure", "OnFailure").await;
 }
 
+/// A controller that dies when it has parked the container `app`.
+pub async fn park_and_die(restart: &Restarts, witness: &Witness, request: &str, before: &Pod) {
+    restart.request(request, &forced()).await;
+    while restart.life_of_one_write(witness, &["--restart", "--park-image", &restart.world.images.park]).await != "pods/p" {}
+    assert_ne!(image(&restart.world.pod_is("p", "there", |_| true).await), image(before));
+}
+
 /// Nobody is there who has asked for it any more.
 #[tokio::test]
 async fn a_container_whose_request_is_deleted_while_it_is_parked_comes_back() {
@@ -126,9 +133,7 @@ async fn a_container_whose_request_is_deleted_while_it_is_parked_comes_back() {
     let witness = Witness::of(&mut restart.world).await;
     let app = without_a_name(&restart, "park-deleted").await;
     let before = restart.run_pod_with("Never", app).await;
-    restart.request("r", &forced()).await;
-    while restart.life_of_one_write(&witness, &["--restart", "--park-image", &restart.world.images.park]).await != "pods/p" {}
-    assert_ne!(image(&restart.world.pod_is("p", "there", |_| true).await), image(&before));
+    park_and_die(&restart, &witness, "r", &before).await;
     restart.requests.delete("r", &Default::default()).await.unwrap();
     witness.all_writes();
     let _next = parking(&restart).await;

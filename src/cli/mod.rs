@@ -13,6 +13,7 @@ mod manifests;
 mod mock_node;
 mod nodes;
 mod park_image;
+mod parked;
 mod probe;
 mod registry_args;
 mod rescue;
@@ -48,6 +49,7 @@ pub struct Cli {
 enum Command {
     Run(Box<run::RunArgs>),
     Restart(Box<restart::RestartArgs>),
+    Parked(parked::ParkedArgs),
     Check(check::CheckArgs),
     Explain(Box<explain::ExplainArgs>),
     Rescue(Box<rescue::RescueArgs>),
@@ -87,6 +89,7 @@ impl Cli {
             match self.command {
                 Command::Run(args) => args.run().await,
                 Command::Restart(args) => Ok(args.run().await),
+                Command::Parked(args) => args.run().await,
                 Command::Check(args) => args.run().await,
                 Command::Explain(args) => args.run().await,
                 Command::Rescue(args) => args.run().await,

@@ -21,6 +21,7 @@ mod named_watches;
 pub mod namespaces;
 pub mod nodes;
 pub mod openkruise;
+pub mod parked;
 pub mod predownload;
 pub mod probe;
 pub mod pull_jobs;

@@ -4,6 +4,7 @@
 
 mod daemon;
 mod nodes;
+mod parked;
 mod plugin;
 mod refusals;
 mod rollouts;

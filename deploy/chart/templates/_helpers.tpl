@@ -19,6 +19,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if eq .Release.Namespace (include "swaplet.name" .) }}{{ include "swaplet.name" . }}{{ else }}{{ printf "%s-%s" .Release.Namespace (include "swaplet.name" .) }}{{ end }}
 {{- end }}
 
+{{- define "swaplet.warmNamespace" -}}
+{{- .Values.warm.namespace | default .Release.Namespace }}
+{{- end }}
+
 {{- define "swaplet.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "swaplet.name" . }}
@@ -40,6 +44,16 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 {{- toYaml $rules }}
+{{- end }}
+
+{{- /* A ClusterRole of files/ for people: it is bound by others. */}}
+{{- define "swaplet.roleOfUsers" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ .role | replace "swaplet" (include "swaplet.clusterName" .root) }}
+  labels: {{- include "swaplet.labels" .root | nindent 4 }}
+rules: {{- include "swaplet.rules" (dict "root" .root "file" .file "kind" "ClusterRole" "role" .role) | nindent 2 }}
 {{- end }}
 
 {{- /* A ClusterRole of files/, with its binding: everywhere, or in the namespaces that are named. */}}
@@ -107,11 +121,24 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- end }}
 {{- if .Values.restart.enabled }}
 - --restart
-{{- with .Values.restart.parkImage }}
-- --park-image={{ . }}
-{{- end }}
 {{- if .Values.restart.onConfig.enabled }}
 - --restart-on-config
+{{- end }}
+{{- end }}
+{{- if .Values.warm.jobs.enabled }}
+- --warm
+- --warm-namespace={{ include "swaplet.warmNamespace" . }}
+{{- if .Values.warm.jobs.exitImages }}
+- --warm-exit-images
+{{- end }}
+{{- end }}
+{{- if .Values.predownload.enabled }}
+- --predownload
+{{- end }}
+{{- if and .Values.parkImage (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
+- --park-image={{ .Values.parkImage }}
+{{- with .Values.parkImagePaths }}
+- --park-image-paths={{ join "," . }}
 {{- end }}
 {{- end }}
 {{- if .Values.nodes.classes }}

@@ -57,6 +57,29 @@ async fn rights_follow_what_is_on() {
     assert_eq!(names(&some, "RoleBinding"), ["swaplet", "swaplet", "swaplet-restart", "swaplet-restart", "swaplet-state"]);
     assert_eq!(names(&some, "CustomResourceDefinition"), ["containerrecreaterequests.apps.kruise.io"]);
 
+    let jobs = rendered(&format!(
+        "{VALUES},parkImage=r.example/park:1,warm.enabled=true,warm.namespace=w,warm.jobs.enabled=true,warm.jobs.secretNamespaces={{a}},warm.jobs.exitImages=true,\
+         predownload.enabled=true,namespaces={{a}}"
+    ))
+    .await
+    .unwrap();
+    let bound = names(&jobs, "RoleBinding");
+    let expected =
+        ["swaplet", "swaplet-predownload", "swaplet-pull-jobs", "swaplet-pull-jobs-with-secrets", "swaplet-state", "swaplet-warm"];
+    assert_eq!(bound, expected);
+    let crds = ["imagelistpulljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io"];
+    assert_eq!(names(&jobs, "CustomResourceDefinition"), crds);
+    for word in [
+        "- --warm\n",
+        "- --warm-namespace=w\n",
+        "- --warm-exit-images\n",
+        "- --predownload\n",
+        "- --park-image=r.example/park:1\n",
+        r#"["w","a"]"#,
+    ] {
+        assert!(jobs.contains(word), "{word}");
+    }
+
     let config = rendered(&format!("{VALUES},restart.enabled=true,restart.onConfig.enabled=true")).await.unwrap();
     let bound = names(&config, "ClusterRoleBinding");
     assert!(bound.contains(&"swaplet-restart-on") && !bound.contains(&"swaplet-restart-on-secrets"), "{bound:?}");
@@ -83,7 +106,7 @@ async fn the_leash_is_that_of_the_installation() {
     assert!(all.contains(r#"["registry.example/swaplet/exit:v1","r.example/exit/*","r.example/derived@*"]"#), "the exit images");
     assert!(!all.contains("registry.example/swaplet/park"), "a parameter that was not set");
 
-    let parks = leash("restart.enabled=true,restart.parkImage=r.example/park:2,leash.parkImages={r.example/park:1}").await;
+    let parks = leash("restart.enabled=true,parkImage=r.example/park:2,leash.parkImages={r.example/park:1}").await;
     assert!(
         parks.contains(r#"["r.example/park:2","r.example/park:1"]"#) && parks.contains("--park-image=r.example/park:2"),
         "the park images"
@@ -106,6 +129,13 @@ async fn values_that_are_wrong_are_refused_with_a_reason() {
         ("terminate.exitImage=a", "image is not set"),
         ("image=a", "terminate.exitImage is not set"),
         ("image=a,terminate.enabled=false", "nothing is on"),
+        ("image=a,terminate.exitImage=b,warm.enabled=true,warm.jobs.enabled=true", "parkImage is not set"),
+        ("image=a,terminate.exitImage=b,warm.jobs.enabled=true,parkImage=c", "warm.enabled"),
+        (
+            "image=a,terminate.enabled=false,warm.enabled=true,warm.jobs.enabled=true,warm.jobs.exitImages=true,parkImage=c",
+            "warm.jobs.exitImages needs an exit image",
+        ),
+        ("image=a,terminate.exitImage=b,restart.parkImage=c", "parkImage"),
         ("image=a,terminate.exitImage=b,replica=3", "replica"),
         ("image=a,terminate.exitImage=b,namespaces={UPPER}", "namespaces"),
         ("image=a,terminate.exitImage=b,terminate.finish=sometimes", "finish"),

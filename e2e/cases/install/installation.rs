@@ -7,12 +7,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 use super::chart::{CHART, run_helm};
 use crate::images::push_work;
+use crate::pull_jobs::crds_are_there;
 use crate::restart::install_crd;
 use crate::world::{World, eventually, kubectl, variable};
 
@@ -27,8 +28,9 @@ pub struct Installation {
 
 impl Installation {
     pub async fn new(world: &World) -> Self {
-        // As on a cluster with OpenKruise: the CRD is there, and of somebody else.
+        // As on a cluster with OpenKruise: the CRDs are there, and of somebody else.
         install_crd().await;
+        crds_are_there().await;
         let image = CONTROLLER.get_or_init(push_controller).await;
         let namespace = format!("{}-system", world.namespace);
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
@@ -91,11 +93,29 @@ impl Installation {
             "metadata": {"name": "again", "namespace": world.namespace},
             "spec": {"podName": pod, "containers": [{"name": "app"}]},
         });
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("request.json");
-        std::fs::write(&file, request.to_string()).unwrap();
-        kubectl(&["create", "-f", file.to_str().unwrap()]).await;
+        create(&request).await;
         let done = ["wait", "--for=jsonpath={.status.phase}=Completed", "crr/again", "--timeout=180s", "-n", &world.namespace];
+        kubectl(&done).await;
+    }
+
+    /// Ends all its replicas.
+    pub async fn stop(&self) {
+        kubectl(&["scale", "deployment/swaplet", "--replicas=0", "-n", &self.namespace]).await;
+        kubectl(&["wait", "--for=delete", "pods", "-l", "app.kubernetes.io/name=swaplet", "--timeout=180s", "-n", &self.namespace]).await;
+    }
+
+    /// Asks for an image on the node, by a job, and waits until it is there.
+    pub async fn pull(&self, world: &World) {
+        let image = format!("{}/e2e/pulled-by-{}:v1", variable("SWAPLET_E2E_REGISTRY"), world.namespace);
+        push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
+        let nodes = json!({"names": [variable("SWAPLET_E2E_NODE")]});
+        create(&json!({
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob",
+            "metadata": {"name": "pull", "namespace": world.namespace},
+            "spec": {"image": image, "selector": nodes, "completionPolicy": {"type": "Always"}},
+        }))
+        .await;
+        let done = ["wait", "--for=jsonpath={.status.succeeded}=1", "imagepulljob/pull", "--timeout=180s", "-n", &world.namespace];
         kubectl(&done).await;
     }
 
@@ -123,6 +143,13 @@ impl Installation {
     pub async fn done(self) {
         let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
     }
+}
+
+async fn create(object: &Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("object.json");
+    std::fs::write(&file, object.to_string()).unwrap();
+    kubectl(&["create", "-f", file.to_str().unwrap()]).await;
 }
 
 /// The id of the running container of a pod that has one container.

@@ -1,0 +1,170 @@
+//! `swaplet parked`: containers that wait in the park image, and their way back where no controller brings them back.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::Args;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::client::ClusterArgs;
+use super::table::{Output, dash, render};
+use super::{print, slowly};
+use crate::controller::list::words;
+use crate::controller::parked::{ParkedPod, bring_back, parked};
+use crate::controller::writer::{Outcome, Writer};
+
+/// Some containers are still parked.
+const SOME_LEFT: u8 = 1;
+/// The pods cannot be read.
+const CANNOT: u8 = 2;
+/// For one write.
+const WRITE: Duration = Duration::from_secs(30);
+/// How long it is tried to bring a container back, once nobody else is waited for.
+const TRYING: Duration = Duration::from_secs(30);
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+const EXAMPLES: &str = "\
+Examples:
+  # What is parked anywhere, and for which request
+  swaplet parked -A
+
+  # Before swaplet is removed, or when it does not work any more: bring back all that does not come back by itself
+  swaplet parked -A --restore
+
+A container whose image has no other spelling is restarted by putting it into the park image and back (swaplet run --park-image). That
+takes seconds, and a controller that is started again goes on with it. Where no controller is left the container would wait forever: its
+pod tells in the annotation swaplet.io/parked which image it had, and --restore puts that back, as a controller does for requests that
+were deleted. The restart counts as made then: the container starts anew.
+
+Your own rights are enough: list pods, and patch them for --restore. The chart runs this before it is uninstalled.
+
+Exit codes: 0 what is parked was printed, or with --restore nothing is parked any more; 1 some containers are still parked, each with the
+reason; 2 wrong usage, or the pods cannot be read.";
+
+/// List the containers that are parked, and bring them back
+///
+/// Finds them by what their pods say, whether or not a controller or a request is left.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ParkedArgs {
+    /// Only pods of this namespace; may be given several times [default: that of the context]
+    #[arg(short, long = "namespace", value_name = "NAMESPACE")]
+    namespaces: Vec<String>,
+    /// Pods of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespaces")]
+    all_namespaces: bool,
+    /// Give the containers the images back that they had before
+    #[arg(long)]
+    restore: bool,
+    /// Seconds for which a controller may bring them back before --restore does
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "restore")]
+    wait: u32,
+    /// How to print what is parked
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+impl ParkedArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        self.list_or_restore().await.or_else(|error| {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(CANNOT))
+        })
+    }
+
+    async fn list_or_restore(self) -> anyhow::Result<ExitCode> {
+        let client = self.cluster.client().await?;
+        let namespaces = match self.namespaces {
+            _ if self.all_namespaces => vec![None],
+            given if given.is_empty() => vec![Some(client.default_namespace().to_owned())],
+            given => given.into_iter().map(Some).collect(),
+        };
+        let look = || look(&client, &namespaces);
+        if !self.restore {
+            print(&show(&look().await?, self.output)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let left = restore(&client, look, Duration::from_secs(self.wait.into())).await?;
+        print(&show(&left, self.output)?)?;
+        Ok(if left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(SOME_LEFT) })
+    }
+}
+
+async fn look(client: &Client, namespaces: &[Option<String>]) -> anyhow::Result<Vec<ParkedPod>> {
+    let mut found = Vec::new();
+    for namespace in namespaces {
+        let place = namespace.as_ref().map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
+        let listed = slowly(&format!("reading the pods of {place}"), parked(client, namespace.as_deref())).await;
+        found.extend(listed.map_err(|error| anyhow!("cannot list the pods of {place}: {}", words(&error)))?);
+    }
+    Ok(found)
+}
+
+/// Those that are parked still.
+async fn restore<L>(client: &Client, look: impl Fn() -> L, wait: Duration) -> anyhow::Result<Vec<ParkedPod>>
+where
+    L: Future<Output = anyhow::Result<Vec<ParkedPod>>>,
+{
+    let writer = Writer::new(client.clone(), WRITE);
+    let start = Instant::now();
+    let mut reasons = Vec::new();
+    let mut is_first = true;
+    loop {
+        let found = look().await?;
+        let waited = start.elapsed();
+        if found.is_empty() {
+            eprintln!("No container is parked.");
+            return Ok(found);
+        }
+        if waited >= wait + TRYING {
+            reasons.iter().for_each(|reason| eprintln!("error: {reason}"));
+            return Ok(found);
+        }
+        if waited >= wait {
+            reasons = bring_all_back(&writer, found).await;
+        } else if is_first {
+            eprintln!("{} pods have parked containers; a controller may bring them back for {} s", found.len(), wait.as_secs());
+        }
+        is_first = false;
+        sleep(BETWEEN_LOOKS).await;
+    }
+}
+
+/// Why it was not done.
+async fn bring_all_back(writer: &Writer, pods: Vec<ParkedPod>) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for pod in pods {
+        let (namespace, name) = pod.key();
+        let place = format!("{namespace}/{name}");
+        let images: Vec<_> = pod.swaps().iter().map(|swap| format!("{} has {} again", swap.container, swap.to)).collect();
+        match bring_back(writer, pod).await {
+            Ok(()) => eprintln!("{place}: {}", images.join(", ")),
+            Err(Outcome::Denied(words) | Outcome::Failed { error: words, .. }) => reasons.push(format!("{place}: {words}")),
+            Err(Outcome::Conflict) => reasons.push(format!("{place}: it changes all the time")),
+            Err(Outcome::Gone | Outcome::Applied(_)) => {}
+        }
+    }
+    reasons
+}
+
+fn show(pods: &[ParkedPod], output: Output) -> anyhow::Result<String> {
+    let rows = || pods.iter().flat_map(|pod| pod.swaps().iter().map(move |swap| (pod, swap)));
+    let mut lines = vec![["NAMESPACE", "POD", "CONTAINER", "IMAGE", "REQUEST"].map(str::to_owned).to_vec()];
+    lines.extend(rows().map(|(pod, swap)| {
+        let (namespace, name) = pod.key();
+        [namespace, name, &swap.container, &swap.to, pod.request()].map(dash).to_vec()
+    }));
+    let values: Vec<Value> = rows()
+        .map(|(pod, swap)| {
+            let (namespace, name) = pod.key();
+            json!({"namespace": namespace, "pod": name, "container": swap.container, "image": swap.to, "parkImage": swap.from,
+                "request": pod.request()})
+        })
+        .collect();
+    render(output, &lines, &json!({ "parked": values }))
+}

@@ -1,0 +1,71 @@
+//! Containers that are parked, found without a controller, and brought back by the write by which a controller does it.
+
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+use super::clock::time_of_day;
+use super::list::list_with;
+use super::writer::{Outcome, Target, Writer};
+use super::writer_restart::RestartWrite;
+use crate::decide::decision::Swap;
+use crate::decide::restart::{Action, Orphan, orphan};
+use crate::objects::parked::PARKED;
+use crate::objects::restart_pod::{RestartPod, RestartPodWire};
+
+/// A pod in which containers are parked, whether or not a request still wants them back.
+#[derive(Clone, Debug)]
+pub struct ParkedPod {
+    pod: RestartPod,
+    orphan: Orphan,
+}
+
+impl ParkedPod {
+    fn of(pod: RestartPod) -> Option<Self> {
+        let orphan = orphan(&pod, std::iter::empty())?;
+        Some(Self { pod, orphan })
+    }
+
+    /// Its namespace and name.
+    #[must_use]
+    pub fn key(&self) -> (&str, &str) {
+        (&self.pod.pod.namespace, &self.pod.pod.name)
+    }
+
+    /// The name of the ContainerRecreateRequest for which its containers are parked.
+    #[must_use]
+    pub fn request(&self) -> &str {
+        &self.orphan.request.name
+    }
+
+    /// Its parked containers, each from the park image to the image that it had before.
+    #[must_use]
+    pub fn swaps(&self) -> &[Swap] {
+        &self.orphan.change.swaps
+    }
+}
+
+/// The pods in which containers are parked, by namespace and name; those that are being deleted or are over are none.
+///
+/// # Errors
+/// The pods cannot be listed.
+pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<ParkedPod>> {
+    let pods: Api<RestartPodWire> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let selected = ListParams::default().labels(PARKED);
+    let mut found = list_with(&pods, selected, |pod| pod.read().and_then(ParkedPod::of)).await?;
+    found.sort_by(|a, b| a.key().cmp(&b.key()));
+    Ok(found)
+}
+
+/// Gives all parked containers of a pod the images that they had before, if the pod is still as it was read.
+///
+/// # Errors
+/// What became of the write otherwise.
+pub async fn bring_back(writer: &Writer, ParkedPod { pod, orphan }: ParkedPod) -> Result<(), Outcome> {
+    let Orphan { change, request } = orphan;
+    let pod = Some(Target::of(&pod.pod));
+    let write = RestartWrite { request, pod, action: Action::Swap(change), done: Vec::new(), today: time_of_day(), is_for_orphan: true };
+    writer.restart(&write).await.map(drop)
+}

@@ -1,0 +1,87 @@
+//! `swaplet parked`: what a controller that is gone has left behind comes back.
+
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+
+use crate::world::{Ran, World};
+
+const PARK: &str = "registry.example/swaplet/park:v1";
+
+/// A pod as a controller leaves it that dies after it has put `app` into the park image.
+async fn parked(world: &World, name: &str) {
+    world.pod(name).await;
+    let uid = world.pods().get(name).await.unwrap().uid().unwrap();
+    let parked = json!({"pod": uid, "name": "again", "request": "ru", "park": PARK, "images": {"app": "app:1"}}).to_string();
+    let metadata = json!({"labels": {"swaplet.io/parked": "app"}, "annotations": {"swaplet.io/parked": parked, "mine": "stays"}});
+    let change = json!({"metadata": metadata, "spec": {"containers": [{"name": "app", "image": PARK}]}});
+    world.pods().patch(name, &PatchParams::default(), &Patch::Strategic(change)).await.unwrap();
+}
+
+impl World {
+    async fn parked(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.command(env!("CARGO_BIN_EXE_swaplet"), &[&["parked"], arguments].concat());
+        self.end_of(command.spawn().unwrap()).await
+    }
+
+    /// Labels and annotations, and the images of its containers.
+    async fn look(&self, name: &str) -> (Value, Vec<String>) {
+        let pod = self.pods().get(name).await.unwrap();
+        let images = pod.spec.iter().flat_map(|spec| &spec.containers).filter_map(|container| container.image.clone()).collect();
+        (json!([pod.labels(), pod.annotations()]), images)
+    }
+}
+
+#[tokio::test]
+async fn parked_containers_are_listed_and_brought_back() {
+    let world = World::new().await;
+    parked(&world, "p").await;
+    world.pod("other").await;
+    let other = world.look("other").await;
+    let ran = world.parked(&[]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let row: Vec<_> = ran.out.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["default", "p", "app", "app:1", "again"]);
+    assert_eq!(world.look("p").await.1, [PARK, "log:1"], "nothing is written without --restore");
+
+    let ran = world.parked(&["-A", "--restore", "--wait", "0"]).await;
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{ran:?}");
+    assert!(ran.err.contains("default/p: app has app:1 again") && ran.err.contains("No container is parked."), "{}", ran.err);
+    assert_eq!(world.look("p").await, (json!([{"app": "web"}, {"mine": "stays"}]), vec!["app:1".to_owned(), "log:1".to_owned()]));
+    assert_eq!(world.look("other").await, other);
+}
+
+#[tokio::test]
+async fn what_a_controller_brings_back_is_waited_for() {
+    let world = World::new().await;
+    parked(&world, "p").await;
+    let mut command =
+        world.command(env!("CARGO_BIN_EXE_swaplet"), &["parked", "--restore", "--wait", "600", "-n", "default", "-n", "none"]);
+    let child = command.spawn().unwrap();
+    world.until("it has looked", |server| server.recorded().iter().any(|request| request.verb == Verb::List)).await;
+    let back = json!({"metadata": {"labels": {"swaplet.io/parked": null}, "annotations": {"swaplet.io/parked": null}},
+        "spec": {"containers": [{"name": "app", "image": "app:1"}]}});
+    world.pods().patch("p", &PatchParams::default(), &Patch::Strategic(back)).await.unwrap();
+    let ran = world.end_of(child).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.err.contains("again"), "{}", ran.err);
+    let ours = world.server.recorded().into_iter().filter(|request| request.user_agent.starts_with("swaplet/"));
+    assert_eq!(ours.filter(|request| !matches!(request.verb, Verb::Get | Verb::List)).count(), 0, "it has written nothing");
+}
+
+#[tokio::test]
+async fn what_cannot_be_brought_back_is_listed_with_the_reason() {
+    let world = World::new().await;
+    parked(&world, "p").await;
+    let forbidden = Rule::new(Effect::reply(403).message("that is forbidden for jane")).verb(Verb::Patch).user_agent("swaplet/");
+    world.server.faults().add(forbidden);
+    let ran = world.parked(&["--restore", "--wait", "0"]).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("default/p: that is forbidden for jane") && ran.out.contains("app:1"), "{ran:?}");
+
+    world.server.faults().add(Rule::new(Effect::reply(403).message("no list for jane")).verb(Verb::List).user_agent("swaplet/"));
+    let ran = world.parked(&["-A"]).await;
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.err.contains("cannot list the pods of all namespaces: no list for jane"), "{}", ran.err);
+}
