@@ -33,7 +33,7 @@ mod run;
 use std::time::Duration;
 
 pub use acceptance::{Acceptance, Filled};
-pub use memory::{Made, Memory};
+pub use memory::Memory;
 pub use orphans::{ORPHAN_AFTER, Orphan, orphan};
 pub use park::ParkImage;
 pub use queue::is_first;

@@ -16,13 +16,12 @@ use super::strategy::StrategyArgs;
 use super::way::Heard;
 use crate::controller::clock::{Clock, time_of_day};
 use crate::controller::list::{list, words};
-use crate::controller::restart::made;
 use crate::controller::writer::{Outcome as Written, Target, Writer};
 use crate::controller::writer_restart::RestartWrite;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::node_class::{NodeClass, Recognised};
 use crate::decide::node_table::NodeTable;
-use crate::decide::restart::{Acceptance, Action, Around, Made, Memory, Sight, Status, decide};
+use crate::decide::restart::{Acceptance, Action, Around, Memory, Sight, Status, decide};
 use crate::objects::node::{KubeletVersion, NodeWire};
 use crate::objects::pod::Pod;
 use crate::objects::recreate_request::RequestPhase;
@@ -196,9 +195,7 @@ impl Direct {
         let (request, today) = (restart.request.clone(), time_of_day());
         let write = RestartWrite { request, pod: Some(Target::of(&pod.pod)), action, done: Vec::new(), today, is_for_orphan: false };
         let outcome = self.writer.restart(&write).await;
-        let made = made(&outcome);
-        restart.memory.settle(&write.request, &write.action, made);
-        if made != Made::No {
+        if matches!(outcome, Ok(_) | Err(Written::Applied(_) | Written::Failed { .. })) {
             restart.note_changes(&write.action);
         }
         match outcome {
@@ -219,7 +216,6 @@ impl UnderWay {
 
     /// What would be written into a request.
     fn apply(&mut self, action: &Action) {
-        let before = self.request.clone();
         let request = &mut self.request;
         match action {
             Action::Accept(acceptance) => {
@@ -238,6 +234,5 @@ impl UnderWay {
             // Without a request nothing could repair the readiness of the pod, so it is not asked for.
             Action::Swap(..) | Action::Release | Action::Delete | Action::Finalize(_) | Action::NoteUnready | Action::SetReadiness(_) => {}
         }
-        self.memory.settle(&before, action, Made::Yes);
     }
 }

@@ -25,7 +25,7 @@ use crate::decide::decision::Report;
 use crate::decide::headroom::Headroom;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::reason::Reason;
-use crate::decide::restart::{Action, Around, Decision, Made, Memory, ParkImage, Sight, decide, is_first, needs_pod};
+use crate::decide::restart::{Action, Around, Decision, Memory, ParkImage, Sight, decide, is_first, needs_pod};
 use crate::objects::pod::PROVIDER_FAILED;
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
@@ -301,7 +301,7 @@ impl Restarts {
         }
         let key = (write.request.namespace.clone(), write.request.name.clone());
         let Some(entry) = self.requests.get_mut(&key) else { return write.notices() };
-        entry.memory.settle(&write.request, &write.action, made(&outcome));
+        entry.memory.in_flight = false;
         self.fresh.insert(key.clone());
         match outcome {
             Ok(stored) => {
@@ -364,14 +364,4 @@ fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Dur
     };
     let failed = *pod.pod.reason == *PROVIDER_FAILED && request.containers.iter().any(|wanted| changed(&wanted.name));
     failed.then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now)).flatten()
-}
-
-/// Whether a write was made, by what has become of it.
-#[must_use]
-pub const fn made(outcome: &Result<Stored, Outcome>) -> Made {
-    match outcome {
-        Ok(_) => Made::Yes,
-        Err(Outcome::Conflict | Outcome::Gone | Outcome::Denied(_)) => Made::No,
-        Err(Outcome::Failed { .. } | Outcome::Applied(_)) => Made::Perhaps,
-    }
 }

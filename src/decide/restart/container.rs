@@ -123,9 +123,7 @@ impl Target<'_> {
 
     /// The image is as before: the change has not been made, or somebody has undone it.
     fn not_changed(&self, intent: &Intent, restarts: u32) -> Step {
-        let moved = self.has_moved(intent);
-        let untouched = !moved || self.memory.is_untouched(&self.container.name, intent);
-        match (untouched, self.is_restarted()) {
+        match (self.is_untouched(intent), self.is_restarted()) {
             (false, false) => self.not_restarted(),
             (false, true) if self.request.strategy.force => {
                 let why = "its image was put back meanwhile, so nobody can tell whether it was restarted because of this request";
@@ -135,9 +133,17 @@ impl Target<'_> {
             (true, true) if !self.request.strategy.force => self.becomes_ready(),
             // What is there now is to be replaced, by a change of the spec as it is now.
             (true, true) => self.begin(restarts),
-            (true, false) if moved => self.begin(restarts),
+            (true, false) if self.has_moved(intent) => self.begin(restarts),
             (true, false) => self.swap(intent, restarts),
         }
+    }
+
+    /// Whether nobody has carried out the intent, or ever will, of a container that has the image before: to carry it out and to undo it
+    /// are two changes of the spec, and there was one at most. That one, too, was none of ours, and no patch for the spec before it is
+    /// taken any more.
+    pub(super) fn is_untouched(&self, intent: &Intent) -> bool {
+        let next = intent.generation.map(|generation| generation + 1);
+        !self.has_moved(intent) || self.pod.generation == next
     }
 
     /// Whether the spec has changed since the intent was written down, by it or by others.

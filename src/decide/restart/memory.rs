@@ -1,13 +1,11 @@
-//! What is remembered of a request between two looks at it. It times things; losing it changes no outcome but for a change that somebody
-//! undoes in the same moment.
+//! What is remembered of a request between two looks at it. It times things; losing it changes no outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Action;
 use crate::objects::pod::ContainerState;
 use crate::objects::restart_pod::RestartPod;
-use crate::objects::restart_request::{Intent, Journal, Mark, RestartRequest};
+use crate::objects::restart_request::{Mark, RestartRequest};
 
 /// Memory of one request. All times are durations since the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,24 +17,9 @@ pub struct Memory {
     containers: BTreeMap<Box<str>, Watched>,
 }
 
-/// Whether a write was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Made {
-    /// It was.
-    Yes,
-    /// It was refused.
-    No,
-    /// Nobody knows.
-    Perhaps,
-}
-
 /// What is remembered of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Watched {
-    /// The intent that this life has written down.
-    own: Option<Intent>,
-    /// Whether a change by it was, or may have been, made.
-    sent: bool,
     /// Since when the node is to show another container in place of this one, as the spec has this image.
     changed: Option<((Mark, Box<str>), Duration)>,
     /// Since when another container than this one is seen.
@@ -51,35 +34,6 @@ impl Memory {
         for (name, mark) in request.journal.iter().flat_map(|journal| &journal.0) {
             self.containers.entry(name.clone()).or_default().observe(mark, pod, name, now);
         }
-    }
-
-    /// A write has come back; `before` is the request as it was when it was decided.
-    pub fn settle(&mut self, before: &RestartRequest, action: &Action, made: Made) {
-        self.in_flight = false;
-        match action {
-            Action::WriteDown(journal) if made == Made::Yes => self.written_down(before, journal),
-            Action::Swap(change) if made != Made::No => {
-                let names: Vec<_> = change.swaps.iter().map(|swap| &swap.container).collect();
-                self.containers.iter_mut().filter(|(name, _)| names.contains(name)).for_each(|(_, watched)| watched.sent = true);
-            }
-            _ => {}
-        }
-    }
-
-    fn written_down(&mut self, before: &RestartRequest, journal: &Journal) {
-        for (name, mark) in &journal.0 {
-            let known = before.mark(name).and_then(|mark| mark.intent.as_ref());
-            if mark.intent.as_ref() != known {
-                let watched = self.containers.entry(name.clone()).or_default();
-                watched.own.clone_from(&mark.intent);
-                watched.sent = false;
-            }
-        }
-    }
-
-    /// Whether this life knows for sure that nobody has carried the intent out.
-    pub(super) fn is_untouched(&self, container: &str, intent: &Intent) -> bool {
-        self.containers.get(container).is_some_and(|watched| watched.own.as_ref() == Some(intent) && !watched.sent)
     }
 
     /// Since when the node is to restart the container.

@@ -50,11 +50,9 @@ impl Target<'_> {
 
     /// The image is as before: it has not been parked, or somebody has put the image back.
     fn is_not_out(&self, intent: &Intent, restarts: u32) -> Step {
-        let moved = self.has_moved(intent);
-        let untouched = !moved || self.memory.is_untouched(&self.container.name, intent);
-        match (untouched, self.is_restarted() && !self.request.strategy.force) {
+        match (self.is_untouched(intent), self.is_restarted() && !self.request.strategy.force) {
             (true, true) => self.becomes_ready(),
-            (true, false) if moved => self.begin(restarts),
+            (true, false) if self.has_moved(intent) => self.begin(restarts),
             (true, false) => self.swap(intent, restarts),
             (false, _) => {
                 let why = "somebody else has changed the pod while it was to be parked, so nobody can tell whether it was restarted";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, Made};
+use swaplet::decide::restart::Action;
 use swaplet::objects::pod::{ContainerState, Phase, Terminated};
 use swaplet::objects::restart_request::StatePhase;
 
@@ -126,23 +126,42 @@ fn r9_the_old_image_put_back_is_no_reason_for_a_second_restart() {
 }
 
 #[test]
-fn a_change_that_was_refused_for_certain_is_written_down_anew() {
-    let mut world = World::of("Always");
-    let swap = world.settle_until(|action| matches!(action, Action::Swap(..)));
-    // Somebody has changed something else of the pod.
-    world.pod.as_mut().unwrap().generation = Some(2);
-    let request = world.request.clone();
-    world.memory.settle(&request, &swap, Made::No);
-    world.settle();
-    assert_eq!((world.swaps, world.request.mark("app").unwrap().intent.as_ref().unwrap().generation), (1, Some(2)));
+fn a_change_that_was_not_made_is_written_down_anew() {
+    for dies in [false, true] {
+        let mut world = World::of("Always");
+        world.settle_until(|action| matches!(action, Action::Swap(..)));
+        if dies {
+            world.dies();
+        }
+        let mut twice = world.clone();
+        // Somebody has changed something else of the pod.
+        world.pod.as_mut().unwrap().generation = Some(2);
+        world.settle();
+        assert_eq!((world.swaps, world.request.mark("app").unwrap().intent.as_ref().unwrap().generation), (1, Some(2)));
 
-    let mut unknown = World::of("Always");
-    let swap = unknown.settle_until(|action| matches!(action, Action::Swap(..)));
-    unknown.pod.as_mut().unwrap().generation = Some(2);
-    let request = unknown.request.clone();
-    unknown.memory.settle(&request, &swap, Made::Perhaps);
-    unknown.settle();
-    assert_eq!(unknown.swaps, 0, "it may have been made, and undone");
+        twice.pod.as_mut().unwrap().generation = Some(3);
+        assert_eq!(twice.settle().reason, Reason::RestartPending);
+        assert_eq!(twice.swaps, 0, "it may have been made, and undone");
+    }
+}
+
+/// Whoever has written the change down and whoever has made it need not be the same life, and no life knows more than what is written.
+#[test]
+fn a_change_that_another_controller_has_made_and_a_user_undone_is_not_made_again() {
+    let mut world = World::of("Always");
+    world.settle_until(|action| matches!(action, Action::Swap(..)));
+    let mut other = world.clone();
+    other.dies().settle();
+    assert_eq!(other.swaps, 1);
+    world.pod = other.pod;
+    world.node_says("app", |pod, index| {
+        pod.pod.containers[index].image = images("app").0.into();
+        pod.generation = Some(3);
+    });
+    assert_eq!(world.settle().reason, Reason::RestartPending);
+    assert_eq!(world.swaps, 0);
+    world.restarts("app", true);
+    assert_eq!((world.is_over("app").0, world.swaps), (StatePhase::Succeeded, 0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, Made};
+use swaplet::decide::restart::Action;
 use swaplet::objects::restart_request::{StatePhase, UNREADY_ACQUIRED};
 
 use super::world::{World, gated_pod, images, pod, request};
@@ -206,8 +206,6 @@ fn what_openkruise_has_begun_is_gone_on_with() {
 fn an_entry_that_was_not_written_is_written_again() {
     let mut world = drained(&gated_pod(""));
     let set = world.settle_until(|action| matches!(action, Action::SetReadiness(_)));
-    let request = world.request.clone();
-    world.memory.settle(&request, &set, Made::No);
     assert_eq!(world.decide().action, Some(set));
     // Ordered restarts wait once.
     let mut both = World::new(

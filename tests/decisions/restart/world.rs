@@ -9,7 +9,7 @@ use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::Headroom;
 use swaplet::decide::node_class::NodeClass;
 use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, Around, Decision, Made, Memory, ParkImage, Sight, decide};
+use swaplet::decide::restart::{Action, Around, Decision, Memory, ParkImage, Sight, decide};
 use swaplet::image::build::derived_paths;
 use swaplet::objects::node::KubeletVersion;
 use swaplet::objects::pod_readiness::KRUISE_POD_READY;
@@ -173,12 +173,10 @@ impl World {
         panic!("it never comes");
     }
 
-    /// What the API server does with a write, and what the life remembers of it.
+    /// What the API server does with a write.
     pub fn write(&mut self, action: &Action) {
-        let before = self.request.clone();
         apply(&mut self.request, self.pod.as_mut(), action, CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap());
         self.swaps += usize::from(matches!(action, Action::Swap(..)));
-        self.memory.settle(&before, action, Made::Yes);
     }
 
     /// Another life goes on.

@@ -49,17 +49,17 @@ impl Restart {
 
     fn without_past(&self, mut state: State) -> State {
         for controller in &mut state.controllers {
-            *controller = Controller { request: NOTHING, pod: NOTHING, ..*controller };
+            *controller = Controller { sent: controller.sent, ..Controller::NEW_LIFE };
         }
         state.sort(self.controllers);
         State { faults: 0, edits: 0, deletes: 0, requests: 0, truth: Truth::default(), ..state }
     }
 
-    /// A state as the API server and the node have it. A death before anything was read costs a fault and changes nothing else, so
-    /// faults are left out.
-    pub fn without_controllers(&self, state: State) -> State {
-        let controllers = [Controller::new_life(self.stores().no_memory); 2];
-        State { controllers, strays: Vec::new(), faults: 0, ..state }
+    /// A state as the API server and the node have it. A fault that comes to nothing is spent and changes nothing else, so faults are
+    /// left out.
+    pub fn without_controllers(state: State) -> State {
+        let controllers = [Controller::NEW_LIFE; 2];
+        State { controllers, strays: Vec::new(), faults: 0, edits: 0, deletes: 0, ..state }
     }
 
     /// Where what the system does by itself leads to; what leads to the end soonest is last.
@@ -78,7 +78,7 @@ impl Restart {
             if controller.sent != NOTHING {
                 steps.push(Step::Deliver(Sender::Controller(nth)));
             } else if state.request != ABSENT {
-                let late = stores.decide(state.request, state.pod, controller.memory, false).0 == NOTHING;
+                let late = stores.decide(state.request, state.pod, false) == NOTHING;
                 steps.push(Step::Decide(nth, late));
             }
         }

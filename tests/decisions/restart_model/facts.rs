@@ -2,7 +2,7 @@
 
 use swaplet::decide::restart::Action;
 use swaplet::objects::restart_pod::RestartPod;
-use swaplet::objects::restart_request::{Parking, RecreateState, RestartRequest, StatePhase};
+use swaplet::objects::restart_request::{Intent, Parking, RecreateState, RestartRequest, StatePhase};
 
 use super::state::{Id, ImageId};
 
@@ -21,19 +21,28 @@ pub struct RequestFacts {
     pub pod_uid: Option<Box<str>>,
     /// What it says of the container.
     pub state: RecreateState,
-    /// Whether its next change gives back an image.
-    pub puts_back: bool,
+    /// The change that was written down last.
+    pub intent: Option<Intent>,
+    pub is_completed: bool,
+    /// Whether it gives back what is parked for it.
+    pub brings_back: bool,
 }
 
 impl RequestFacts {
     pub fn of(request: &RestartRequest) -> Self {
-        let intent = request.mark("app").and_then(|mark| mark.intent.as_ref());
         Self {
             is_over: request.is_completed() && !request.active && request.states.iter().all(|state| state.phase.is_final()),
             pod_uid: request.pod_uid.clone(),
             state: request.state("app"),
-            puts_back: intent.is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back)),
+            intent: request.mark("app").and_then(|mark| mark.intent.clone()),
+            is_completed: request.is_completed(),
+            brings_back: !request.is_completed() && request.journal.is_some(),
         }
+    }
+
+    /// Whether its next change gives back an image.
+    pub fn puts_back(&self) -> bool {
+        self.intent.as_ref().is_some_and(|intent| intent.back.is_some() || intent.parking == Some(Parking::Back))
     }
 
     pub fn succeeded(&self) -> bool {

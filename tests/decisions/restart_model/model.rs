@@ -99,7 +99,7 @@ impl Restart {
             }
             if controller.sent == NOTHING && controller.request != ABSENT {
                 // Only who has nothing to write waits.
-                let mut decide = |late| stores.decide(controller.request, controller.pod, controller.memory, late).0 != NOTHING;
+                let mut decide = |late| stores.decide(controller.request, controller.pod, late) != NOTHING;
                 if decide(false) {
                     events.push(Event { step: Step::Decide(nth, false), reads });
                 } else if decide(true) {
@@ -115,8 +115,7 @@ impl Restart {
     fn push_write(&self, stores: &Stores, state: &State, sender: Sender, unread: u8, events: &mut Vec<Event>) {
         let changed = if Self::is_swap(stores, state, sender) { POD } else { REQUEST };
         self.push(events, Step::Deliver(sender), unread & changed);
-        if state.faults > 0 {
-            self.push(events, Step::DeliverLost(sender), unread & changed);
+        if self.all_orders && state.faults > 0 {
             self.push(events, Step::Drop(sender), 0);
         }
     }
@@ -132,9 +131,9 @@ impl Restart {
         }
     }
 
-    fn push_faults(&self, stores: &Stores, state: &State, unread: u8, events: &mut Vec<Event>) {
+    fn push_faults(&self, state: &State, unread: u8, events: &mut Vec<Event>) {
         for nth in 0..self.controllers {
-            if state.controllers[nth] != Controller::new_life(stores.no_memory) {
+            if state.controllers[nth].sent != NOTHING || (self.all_orders && state.controllers[nth] != Controller::NEW_LIFE) {
                 self.push(events, Step::Dies(nth), 0);
             }
         }
@@ -151,6 +150,17 @@ impl Restart {
         }
         if state.deletes > 0 {
             self.push(events, Step::DeletePod, unread & POD);
+        }
+    }
+}
+
+impl Restart {
+    /// A decision whose write is refused at once is a read, which might as well come later.
+    fn is_idle(&self, last: &State, state: &State, step: Step) -> bool {
+        match step {
+            Step::Decide(nth, _) => !self.all_orders && state.controllers[nth].sent == NOTHING,
+            Step::Mend(_) => !self.all_orders && state.strays == last.strays,
+            _ => false,
         }
     }
 }
@@ -172,19 +182,21 @@ impl Model for Restart {
         let mut stores = self.stores();
         stores.park = self.parks.then(park_image);
         stores.mutant = self.mutant;
-        vec![State {
+        let mut state = State {
             request: ABSENT,
             pod: stores.pod(read_pod(&object)),
             real: Real { image: ORIGINAL, count: 0, run: Run::Running },
             seen: 1,
-            controllers: [Controller::new_life(stores.no_memory); 2],
+            controllers: [Controller::NEW_LIFE; 2],
             strays: Vec::new(),
             faults: self.faults,
             edits: 1,
             deletes: 1,
             requests: 1,
             truth: Truth::default(),
-        }]
+        };
+        self.read_again(&mut stores, &mut state);
+        vec![state]
     }
 
     fn actions(&self, state: &State, events: &mut Vec<Event>) {
@@ -208,7 +220,7 @@ impl Model for Restart {
         }
         self.push_node(&mut stores, state, unread, events);
         if state.faults > 0 {
-            self.push_faults(&stores, state, unread, events);
+            self.push_faults(state, unread, events);
         }
     }
 
@@ -226,7 +238,11 @@ impl Model for Restart {
         if event.reads != 0 && !is_local && (state.request, state.pod) == (last.request, last.pod) {
             return None;
         }
-        self.refuse_early(&mut stores, &mut state);
+        self.refuse_early(&stores, &mut state);
+        if self.is_idle(last, &state, event.step) {
+            return None;
+        }
+        self.read_again(&mut stores, &mut state);
         state.sort(self.controllers);
         (state != *last).then_some(state)
     }

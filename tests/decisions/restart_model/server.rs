@@ -1,6 +1,5 @@
 //! What the API server does with writes, and what comes back to their senders.
 
-use swaplet::decide::restart::Made;
 use swaplet::objects::restart_request::StatePhase;
 
 use super::facts::{Message, SwapFacts, WriteFacts};
@@ -10,7 +9,7 @@ use super::world::{Mutant, PARKED, PodChange, Stores};
 
 impl Restart {
     /// The API server takes a write, or refuses it.
-    pub fn take(&self, stores: &mut Stores, state: &mut State, message: Message) -> Made {
+    pub fn take(&self, stores: &mut Stores, state: &mut State, message: Message) {
         match *stores.write_facts(message.write) {
             WriteFacts::Swap(swap) => self.take_swap(stores, state, message, swap),
             write => self.take_request(stores, state, message, write),
@@ -27,9 +26,9 @@ impl Restart {
         read.uid == now.uid && now.image == swap.from && same_generation && same_version
     }
 
-    fn take_swap(&self, stores: &mut Stores, state: &mut State, message: Message, swap: SwapFacts) -> Made {
+    fn take_swap(&self, stores: &mut Stores, state: &mut State, message: Message, swap: SwapFacts) {
         if !self.accepts_swap(stores, state, message, swap) && self.mutant != Mutant::PodUnguarded {
-            return Made::No;
+            return;
         }
         let now = stores.pod_facts(state.pod);
         let (image, to) = (now.image, swap.to);
@@ -38,24 +37,23 @@ impl Restart {
         let goes_out = image != PARKED && to == PARKED;
         state.truth.other_bytes |= !is_back && !goes_out && !stores.are_same_bytes(image, to);
         state.truth.parked = goes_out.then_some(image);
-        if message.request != NOTHING && !stores.request_facts(message.request).puts_back {
+        if message.request != NOTHING && !stores.request_facts(message.request).puts_back() {
             state.truth.swaps = (state.truth.swaps + 1).min(2);
             if self.force {
                 state.truth.count_before = Some(state.real.count);
             }
         }
         state.pod = stores.change(state.pod, PodChange::Swap(message.write));
-        Made::Yes
     }
 
-    fn take_request(&self, stores: &mut Stores, state: &mut State, message: Message, write: WriteFacts) -> Made {
+    fn take_request(&self, stores: &mut Stores, state: &mut State, message: Message, write: WriteFacts) {
         let is_current = state.request == message.request || self.mutant == Mutant::RequestUnguarded;
         if state.request == ABSENT || !is_current {
-            return Made::No;
+            return;
         }
         if write == WriteFacts::Delete {
             state.request = ABSENT;
-            return Made::Yes;
+            return;
         }
         if write == WriteFacts::Accept && !self.force {
             state.truth.count_before = stores.pod_facts(message.pod).count;
@@ -70,44 +68,25 @@ impl Restart {
             state.truth.lie |= (!restarted || state.real.image == PARKED) && is_of_pod;
         }
         state.request = written;
-        Made::Yes
     }
 
-    /// The sender, if it still lives, hears of its write, or hears that nobody knows; it is under way no more.
-    pub fn come_back(&self, stores: &mut Stores, state: &mut State, sender: Sender, made: Made) {
-        let nth = match sender {
-            Sender::Controller(nth) => nth,
-            Sender::Stray(nth) => {
-                state.strays.remove(nth);
-                return;
-            }
-        };
-        let made = if self.mutant == Mutant::LostIsRefused && made == Made::Perhaps { Made::No } else { made };
-        let controller = &mut state.controllers[nth];
-        let message = stores.read_message(controller.sent);
-        controller.sent = NOTHING;
-        controller.memory = stores.settle(controller.memory, message.request, message.write, made);
+    /// Whether every write is guarded as it is to be.
+    pub const fn is_guarded(&self) -> bool {
+        !matches!(self.mutant, Mutant::RequestUnguarded | Mutant::PodUnguarded | Mutant::GenerationUnguarded)
     }
 
-    /// Refuses at once what will be refused whenever it comes. The refusal changes nothing but that its sender may go on, and a sender
-    /// may always wait.
-    ///
-    /// The versions of an object never come back, so what is not made to the newest one is refused for good. While an answer can still
-    /// be lost, a change of the pod stays: its sender remembers that it may have been made.
-    pub fn refuse_early(&self, stores: &mut Stores, state: &mut State) {
-        if matches!(self.mutant, Mutant::RequestUnguarded | Mutant::PodUnguarded | Mutant::GenerationUnguarded) || self.all_orders {
+    /// Refuses at once what will be refused whenever it comes: the versions of an object never come back, so what is not made to the
+    /// newest one is refused for good. The refusal changes nothing but that its sender may go on, and a sender may always wait.
+    pub fn refuse_early(&self, stores: &Stores, state: &mut State) {
+        if !self.is_guarded() || self.all_orders {
             return;
         }
         let strays = std::mem::take(&mut state.strays);
         state.strays = strays.into_iter().filter(|sent| !self.is_refused(stores, state, *sent)).collect();
         for nth in 0..self.controllers {
             let sent = state.controllers[nth].sent;
-            if sent == NOTHING || !self.is_refused(stores, state, sent) {
-                continue;
-            }
-            let is_swap = matches!(stores.write_facts(stores.read_message(sent).write), WriteFacts::Swap(_));
-            if !is_swap || state.faults == 0 {
-                self.come_back(stores, state, Sender::Controller(nth), Made::No);
+            if sent != NOTHING && self.is_refused(stores, state, sent) {
+                state.come_back(Sender::Controller(nth));
             }
         }
     }

@@ -15,14 +15,13 @@ pub const FIRST: Id = 2;
 /// The number of an image.
 pub type ImageId = u8;
 
-/// One controller: what it has read, which may be old, and what it remembers.
+/// One controller: what it has read, which may be old. What it remembers times things only, and here any time may have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Controller {
     /// The request as it was read.
     pub request: Id,
     /// The pod as it was read.
     pub pod: Id,
-    pub memory: Id,
     /// Its write under way; there is one at a time.
     pub sent: Id,
 }
@@ -92,11 +91,9 @@ impl Hash for State {
             self.pod,
             one.request,
             one.pod,
-            one.memory,
             one.sent,
             other.request,
             other.pod,
-            other.memory,
             other.sent,
             pair(self.real.image, self.real.count),
             pair(self.real.run as u8, self.seen),
@@ -119,6 +116,14 @@ impl State {
         self.strays.sort_unstable();
     }
 
+    /// A write is under way no more; its sender, if it still lives, may go on.
+    pub fn come_back(&mut self, sender: Sender) {
+        match sender {
+            Sender::Controller(nth) => self.controllers[nth].sent = NOTHING,
+            Sender::Stray(nth) => drop(self.strays.remove(nth)),
+        }
+    }
+
     /// The write under way.
     pub fn sent_by(&self, sender: Sender) -> Id {
         match sender {
@@ -130,9 +135,7 @@ impl State {
 
 impl Controller {
     /// It has just been started.
-    pub fn new_life(memory: Id) -> Self {
-        Self { request: NOTHING, pod: NOTHING, memory, sent: NOTHING }
-    }
+    pub const NEW_LIFE: Self = Self { request: NOTHING, pod: NOTHING, sent: NOTHING };
 
     /// The controller at this place reads what it reads of these.
     pub fn read(&mut self, state: &State, nth: usize, reads: u8) {
@@ -181,9 +184,9 @@ pub enum Step {
     Decide(usize, bool),
     /// A controller puts back what it sees parked for nobody.
     Mend(usize),
+    /// Whether the answer comes makes no difference: nobody remembers it.
     Deliver(Sender),
-    /// It is applied, and the answer is lost.
-    DeliverLost(Sender),
+    /// It is lost. Whoever is to send it might as well not have decided.
     Drop(Sender),
     Dies(usize),
     /// The node does what the spec says.

@@ -1,7 +1,6 @@
 //! What each step does.
 
 use serde_json::json;
-use swaplet::decide::restart::Made;
 
 use super::facts::{Message, WriteFacts};
 use super::model::Restart;
@@ -18,18 +17,13 @@ impl Restart {
             Step::Mend(nth) => Self::mend(stores, state, nth)?,
             Step::Deliver(sender) => {
                 let message = Self::message(stores, state, sender);
-                let made = self.take(stores, state, message);
-                self.come_back(stores, state, sender, made);
-            }
-            Step::DeliverLost(sender) => {
-                let message = Self::message(stores, state, sender);
                 self.take(stores, state, message);
-                self.come_back(stores, state, sender, Made::Perhaps);
+                state.come_back(sender);
             }
-            Step::Drop(sender) => self.come_back(stores, state, sender, Made::Perhaps),
+            Step::Drop(sender) => state.come_back(sender),
             Step::Dies(nth) => {
                 let sent = state.controllers[nth].sent;
-                state.controllers[nth] = Controller::new_life(stores.no_memory);
+                state.controllers[nth] = Controller::NEW_LIFE;
                 state.strays.extend((sent != NOTHING).then_some(sent));
             }
             Step::MakeRequest => {
@@ -55,12 +49,11 @@ impl Restart {
     fn decide(stores: &mut Stores, state: &mut State, nth: usize, late: bool) -> Option<()> {
         let controller = &mut state.controllers[nth];
         let Controller { request, pod, .. } = *controller;
-        let (write, memory) = stores.decide(request, pod, controller.memory, late);
+        let write = stores.decide(request, pod, late);
         // A look without a write is a look that might as well come later: no time passes in between.
         if write == NOTHING {
             return None;
         }
-        controller.memory = memory;
         controller.sent = stores.message(Message { write, request, pod });
         Some(())
     }

@@ -1,8 +1,7 @@
 //! The model: one pod with one container to restart, one request, its node, its user and one or two controllers, in every order of
-//! events. Requests, pods and memories are the real ones, kept once each; the controllers run the real decision, once for each thing
+//! events. Requests and pods are the real ones, kept once each; the controllers run the real decision, once for each thing
 //! that there is to decide.
 
-use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use jiff::Timestamp;
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::Headroom;
 use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::restart::{Action, Around, Made, Memory, ParkImage, Sight, decide, orphan};
+use swaplet::decide::restart::{Action, Around, Memory, ParkImage, Sight, decide, orphan};
 use swaplet::image::ImageReference;
 use swaplet::objects::pod::{ContainerState, Terminated};
 use swaplet::objects::restart_pod::RestartPod;
@@ -45,8 +44,8 @@ pub enum Mutant {
     GenerationUnguarded,
     /// What is written down before a change is not stored.
     Forgets,
-    /// An answer that was lost counts as a refusal.
-    LostIsRefused,
+    /// The generation for which a change is written down is not stored.
+    ForgetsGeneration,
     /// What was not restarted is reported as restarted.
     Lies,
     /// A pod is parked without a word about the image before.
@@ -116,23 +115,18 @@ pub struct Stores {
     request_facts: Vec<RequestFacts>,
     pods: Store<Kept>,
     pod_facts: Vec<PodFacts>,
-    memories: Store<Memory>,
-    /// The memory of a new life.
-    pub no_memory: Id,
     actions: Store<Action>,
     write_facts: Vec<WriteFacts>,
     messages: Store<Message>,
     same_bytes: Known<bool>,
-    decisions: Known<(Id, Id)>,
+    decisions: Known<Id>,
     changes: Known<Id>,
     writes: Known<Id>,
-    settled: Known<Id>,
     orphans: Known<Id>,
 }
 
 impl Default for Stores {
     fn default() -> Self {
-        let mut memories = Store::default();
         Self {
             mutant: Mutant::None,
             exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
@@ -142,8 +136,6 @@ impl Default for Stores {
             request_facts: Vec::new(),
             pods: Store::default(),
             pod_facts: Vec::new(),
-            no_memory: memories.id(Memory::default()),
-            memories,
             actions: Store::default(),
             write_facts: Vec::new(),
             messages: Store::default(),
@@ -151,7 +143,6 @@ impl Default for Stores {
             decisions: Known::default(),
             changes: Known::default(),
             writes: Known::default(),
-            settled: Known::default(),
             orphans: Known::default(),
         }
     }
@@ -226,15 +217,15 @@ impl Stores {
         *self.messages.get(id)
     }
 
-    /// What a controller writes, or `NOTHING`, and what it remembers then; `late` is whether all that it waits for has lasted too long.
-    pub fn decide(&mut self, request: Id, pod: Id, memory: Id, late: bool) -> (Id, Id) {
-        let key = key([request, pod, memory, late.into()]);
+    /// What a controller writes, or `NOTHING`; `late` is whether all that it waits for has lasted too long.
+    pub fn decide(&mut self, request: Id, pod: Id, late: bool) -> Id {
+        let key = key([request, pod, late.into(), 0]);
         if let Some(known) = self.decisions.get(&key) {
             return *known;
         }
         let object = self.requests.get(request);
         let seen = Arc::clone(&self.pods.get(pod).0);
-        let mut remembered = self.memories.get(memory).clone();
+        let mut remembered = Memory::default();
         remembered.observe(object, &seen, Duration::ZERO);
         let now = if late { LONG } else { Duration::ZERO };
         let room = |_| Headroom::Free;
@@ -249,7 +240,7 @@ impl Stores {
             today: Timestamp::UNIX_EPOCH,
         };
         let action = decide(object, Sight::There(&seen), &remembered, &around).action;
-        let decided = (action.map_or(NOTHING, |action| self.action(action)), self.memories.id(remembered));
+        let decided = action.map_or(NOTHING, |action| self.action(action));
         self.decisions.insert(key, decided);
         decided
     }
@@ -267,18 +258,6 @@ impl Stores {
         found
     }
 
-    /// What a life remembers of a write that has come back.
-    pub fn settle(&mut self, memory: Id, request: Id, action: Id, made: Made) -> Id {
-        match self.settled.entry(key([memory, request, action, made as Id])) {
-            Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(unknown) => {
-                let mut remembered = self.memories.get(memory).clone();
-                remembered.settle(self.requests.get(request), self.actions.get(action), made);
-                *unknown.insert(self.memories.id(remembered))
-            }
-        }
-    }
-
     /// A request after a write to it.
     pub fn write(&mut self, request: Id, action: Id) -> Id {
         let key = key([request, action, 0, 0]);
@@ -293,6 +272,10 @@ impl Stores {
                 let is_back = |mark: &Mark| mark.intent.as_ref().is_some_and(|intent| intent.parking == Some(Parking::Back));
                 let before = object.journal.clone().unwrap_or_default();
                 journal.0.iter_mut().filter(|(_, mark)| is_back(mark)).for_each(|(name, mark)| *mark = before.0[name].clone());
+            }
+            (Action::WriteDown(journal), Mutant::ForgetsGeneration) => {
+                let intents = journal.0.values_mut().filter_map(|mark| mark.intent.as_mut());
+                intents.for_each(|intent| intent.generation = None);
             }
             (Action::Report(status), Mutant::Lies) => {
                 status

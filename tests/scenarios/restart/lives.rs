@@ -1,5 +1,7 @@
 //! Lives that end after each single write, and lives that overlap.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::world::{APP, Restarts, app, pinned};
@@ -50,7 +52,7 @@ async fn killed_before_each_write_was_made() {
 async fn r4_a_write_that_arrives_late_changes_nothing() {
     for passing in 0..WRITES {
         let world = Restarts::with_pod("Always").await;
-        let (_, _next) = world.two_lives(Patches::PassBeforeOneIsLate(passing, std::time::Duration::from_secs(60)), &app(), [8, 120]).await;
+        let (_, _next) = world.two_lives(Patches::PassBeforeOneIsLate(passing, Duration::from_secs(60)), &app(), [8, 120]).await;
         ends_well(&world, &format!("the write after {passing} came late")).await;
     }
 }
@@ -64,6 +66,31 @@ async fn r27_two_controllers_restart_it_once() {
     world.request("r", &app()).await;
     world.wait(30).await;
     ends_well(&world, "two controllers").await;
+}
+
+/// A lease changes hands and comes back: the one that has written it down hears that its own change was refused, and sees the image as it
+/// was before.
+#[tokio::test(start_paused = true)]
+async fn r9_a_change_that_another_controller_made_and_a_user_took_back_is_not_made_again() {
+    let world = Restarts::with_pod("Always").await;
+    let one = world.start_controller();
+    one.line.patches(Patches::PassBeforeOneIsLate(3, Duration::from_secs(8)));
+    world.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}})).await;
+    world.wait(1).await;
+    one.line.patches(Patches::Pass);
+    let other = world.start_controller();
+    other.line.patches(Patches::PassBeforeAllStay(1));
+    world.wait(2).await;
+    assert_eq!((world.image("app"), one.line.patched_at().len()), (pinned(APP), 4));
+    other.kill();
+    world.set_image("app", APP).await;
+    world.wait(60).await;
+    assert_eq!((world.image("app"), world.image_changes("p")), (APP.to_owned(), 2), "the second one is the user's");
+    let request = world.get("r");
+    let state = &request["status"]["containerRecreateStates"][0];
+    assert_eq!((&request["status"]["phase"], &state["phase"]), (&json!("Completed"), &json!("Failed")));
+    assert!(state["message"].as_str().unwrap().contains("put back meanwhile"), "{state}");
+    world.is_quiet().await;
 }
 
 /// Nobody looks for requests, or for their pods, while the controller is away.

@@ -109,6 +109,13 @@ impl Restarts {
         self.image_of("p", container)
     }
 
+    /// The user gives a container of the pod another image.
+    pub async fn set_image(&self, container: &str, image: &str) {
+        let body = json!({"spec": {"containers": [{"name": container, "image": image}]}});
+        let path = "/api/v1/namespaces/default/pods/p";
+        self.world.request(Method::PATCH, path, "application/strategic-merge-patch+json", &body).await;
+    }
+
     /// The reasons of our own Events about the pod, in the order in which they came.
     pub fn told(&self) -> Vec<String> {
         self.told_with_notes().into_iter().map(|(reason, _)| reason).collect()
