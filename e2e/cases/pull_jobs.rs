@@ -14,6 +14,7 @@ use crate::controller::Controller;
 use crate::images::Images;
 use crate::pods::{EXITS_0, container, pod, sidecar, spec};
 use crate::warm_images::push;
+use crate::witness::Witness;
 use crate::world::{World, eventually, kubectl, variable};
 
 const ONE: JobKind = JobKind::ImagePullJob;
@@ -291,26 +292,28 @@ async fn a_job_can_be_edited_and_deleted_in_the_middle_and_lives_as_long_as_it_s
     jobs.done().await;
 }
 
+/// One life of a controller after another, each killed right after the API server has carried out another kind of write of its.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_that_is_killed_again_and_again_ends_the_job_as_one_that_is_not() {
-    let jobs = Jobs::with_pods("pull-kill").await;
+async fn controllers_that_die_at_every_kind_of_write_end_the_job_as_one_that_does_not() {
+    let mut jobs = Jobs::with_pods("pull-kill").await;
+    let witness = Witness::of(&mut jobs.world).await;
     let (work, exit, missing) = (&jobs.world.images.work, &jobs.world.images.exit, &jobs.world.images.missing);
     jobs.start(LIST, "l", json!({"images": [work, missing, exit], "pullPolicy": {"backoffLimit": 0}})).await;
-    let generation = || async {
-        let pods = jobs.world.pods().await;
-        pods.first().map(|pod| (pod.metadata.uid.clone(), pod.metadata.generation))
-    };
-    let mut seen = generation().await;
-    // After the creation, and after each of two swaps.
-    for _ in 0..3 {
-        let controller = jobs.controller().await;
-        seen = eventually("another write", || async { Some(generation().await).filter(|now| now.is_some() && *now != seen) }).await;
-        controller.kill().await;
-    }
-    let _last = jobs.controller().await;
+    let arguments = ["--warm", "--park-image", &jobs.world.images.park];
+    let written = witness.life_of_one_write(&jobs.world, &arguments).await;
+    assert!(written.ends_with("/imagelistpulljobs/l/status"), "when the job was begun comes first: {written}");
+    let is_swap = |write: &str, _: &str| write.starts_with("PATCH") && write.contains("/pods/");
+    // A new life knows nothing, and asks for the first image again; so the last of them has to do it all, and so has the one after it.
+    witness.life_until(|write, _| write.starts_with("POST") && write.ends_with("/pods"), &jobs.world, &arguments).await;
+    witness.life_until(is_swap, &jobs.world, &arguments).await;
+    witness.life_until(is_swap, &jobs.world, &arguments).await;
+    witness.life_until(|write, _| write.starts_with("DELETE") && write.contains("/pods/"), &jobs.world, &arguments).await;
+    witness.life_until(|_, body| body.contains("completionTime\":\""), &jobs.world, &arguments).await;
     let status = jobs.completed(LIST, "l").await;
     assert_eq!([&status["desired"], &status["completed"], &status["succeeded"]], [3, 3, 2], "{status}");
     assert_eq!(status["failedImageStatuses"][0]["name"], **missing);
+    witness.all_writes();
+    let _last = jobs.controller().await;
     jobs.has_pods(false).await;
     jobs.done().await;
 }

@@ -98,11 +98,7 @@ impl Restarts {
 
     /// A controller that is killed at its first write, when the API server has carried it out and it does not know yet. The resource written.
     pub async fn life_of_one_write(&self, witness: &Witness, arguments: &[&str]) -> String {
-        witness.one_write();
-        let controller = Controller::start_with(&self.world, arguments).await;
-        let written = witness.written().await;
-        controller.kill().await;
-        println!("a life ended after {written}");
+        let written = witness.life_of_one_write(&self.world, arguments).await;
         let in_namespace = format!("/namespaces/{}/", self.world.namespace);
         written.split(&in_namespace).last().unwrap_or_default().to_owned()
     }

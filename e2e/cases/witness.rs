@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::controller::Controller;
 use crate::world::{PATIENCE, World};
 
 /// What was asked for: path with query, and the header `Accept`.
@@ -32,38 +33,58 @@ pub struct Witness {
     task: JoinHandle<()>,
 }
 
+/// Which write is meant, by its method with the path, and its body.
+type Which = fn(&str, &str) -> bool;
+
 /// What happens to writes. What changes nothing is let through always: Events, and questions about rights.
 #[derive(Default)]
 struct Gate {
     /// `None`: all are let through.
-    only: watch::Sender<Option<One>>,
+    last: watch::Sender<Option<Last>>,
 }
 
-#[derive(Clone, PartialEq)]
-enum One {
-    Awaited,
+/// The last write that is let through.
+#[derive(Clone)]
+enum Last {
+    Awaited(Which),
     UnderWay,
     /// Method and path of what the API server has carried out.
     Written(String),
 }
 
 impl Gate {
-    /// Whether this request may pass, and whether it is the one write that is let through.
-    fn opens(&self, head: &Parts) -> (bool, bool) {
+    /// What is to be done with this request.
+    fn opens(&self, head: &Parts, body: &str) -> Opened {
         let resource = head.uri.path().rsplit('/').next().unwrap_or_default();
         let is_write = head.method != Method::GET && !["events", "selfsubjectaccessreviews"].contains(&resource);
-        let mut opened = (true, false);
-        self.only.send_if_modified(|only| match only {
-            Some(one) if is_write => {
-                let is_the_one = *one == One::Awaited;
-                opened = (is_the_one, is_the_one);
-                *one = if is_the_one { One::UnderWay } else { one.clone() };
-                is_the_one
+        let mut opened = Opened::Passes;
+        self.last.send_if_modified(|last| {
+            opened = match last {
+                Some(Last::Awaited(which)) if is_write && which(&name(head), body) => Opened::IsLast(*which),
+                Some(Last::UnderWay | Last::Written(_)) if is_write => Opened::Waits,
+                _ => Opened::Passes,
+            };
+            let is_last = matches!(opened, Opened::IsLast(_));
+            if is_last {
+                *last = Some(Last::UnderWay);
             }
-            _ => false,
+            is_last
         });
         opened
     }
+}
+
+enum Opened {
+    Passes,
+    /// For ever.
+    Waits,
+    /// Others of this kind would be the last if this one were refused.
+    IsLast(Which),
+}
+
+/// `PATCH /api/v1/...`
+fn name(head: &Parts) -> String {
+    format!("{} {}", head.method, head.uri.path())
 }
 
 impl Drop for Witness {
@@ -87,22 +108,32 @@ impl Witness {
         Self { asked, gate, task }
     }
 
-    /// From now on one write reaches the API server, and gets no answer; those after it do not even reach it.
-    pub fn one_write(&self) {
-        self.gate.only.send_replace(Some(One::Awaited));
+    /// A controller that is killed right after the first write for which `which` holds: the API server has carried it out, the controller
+    /// got no answer, and what it has sent after that has reached nobody. The method and path of the write.
+    pub async fn life_until(&self, which: Which, world: &World, arguments: &[&str]) -> String {
+        self.gate.last.send_replace(Some(Last::Awaited(which)));
+        let controller = Controller::start_with(world, arguments).await;
+        let written = self.written().await;
+        controller.kill().await;
+        println!("a life ended after {written}");
+        written
+    }
+
+    /// As [`life_until`](Self::life_until), of the first write at all.
+    pub async fn life_of_one_write(&self, world: &World, arguments: &[&str]) -> String {
+        self.life_until(|_, _| true, world, arguments).await
     }
 
     /// From now on all writes are let through again, but for those that wait.
     pub fn all_writes(&self) {
-        self.gate.only.send_replace(None);
+        self.gate.last.send_replace(None);
     }
 
-    /// Waits for the one write: `PATCH /api/v1/...`.
-    pub async fn written(&self) -> String {
-        let mut only = self.gate.only.subscribe();
-        let one = timeout(PATIENCE, only.wait_for(|one| matches!(one, Some(One::Written(_))))).await;
-        match one.expect("a write").unwrap().clone() {
-            Some(One::Written(write)) => write,
+    async fn written(&self) -> String {
+        let mut last = self.gate.last.subscribe();
+        let write = timeout(PATIENCE, last.wait_for(|last| matches!(last, Some(Last::Written(_))))).await;
+        match write.expect("a write").unwrap().clone() {
+            Some(Last::Written(write)) => write,
             _ => unreachable!("it was waited for"),
         }
     }
@@ -128,28 +159,26 @@ async fn serve(listener: TcpListener, client: Client, asked: Asked, gate: Arc<Ga
 
 async fn pass(client: Client, asked: Asked, gate: Arc<Gate>, request: Request<Incoming>) -> Result<Response<Body>, kube::Error> {
     let (mut head, body) = request.into_parts();
-    let (may_pass, is_the_one) = gate.opens(&head);
-    if !may_pass {
+    let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?.to_bytes();
+    let opened = gate.opens(&head, &String::from_utf8_lossy(&body));
+    if matches!(opened, Opened::Waits) {
         // Not even when the gate opens again: its sender is killed before that.
         return std::future::pending().await;
     }
-    let write = format!("{} {}", head.method, head.uri.path());
+    let write = name(&head);
     let accept = head.headers.get(ACCEPT).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
     asked.lock().unwrap().push((head.uri.path_and_query().unwrap().to_string(), accept));
     // The client has its own.
     head.headers.remove(HOST);
     head.headers.remove(AUTHORIZATION);
-    let body = body.collect().await.map_err(|error| kube::Error::Service(error.into()))?.to_bytes();
     let answer = client.send(Request::from_parts(head, Body::from(body.to_vec()))).await;
-    if !is_the_one {
-        return answer;
-    }
+    let Opened::IsLast(which) = opened else { return answer };
     if answer.as_ref().is_ok_and(|answer| answer.status().is_success()) {
-        gate.only.send_replace(Some(One::Written(write)));
+        gate.last.send_replace(Some(Last::Written(write)));
         return std::future::pending().await;
     }
     // One that was refused is none.
-    gate.only.send_replace(Some(One::Awaited));
+    gate.last.send_replace(Some(Last::Awaited(which)));
     answer
 }
 

@@ -87,3 +87,14 @@ fn a_pod_that_pulls_is_left_alone_also_where_an_image_that_comes_before_is_open(
     node.sees(pod("u", B, Some("c0"), &running("c1", B))).swaps("u", B, A, "c1").is_silent();
     node.sees(pod("u", A, Some("c1"), &running("c2", A))).deletes("u").is_silent();
 }
+
+#[test]
+fn a_pod_that_an_earlier_life_has_deleted_is_no_loss() {
+    let mut node = Node::with(&[A], Limits { backoff_limit: 0, ..LIMITS });
+    let mut leaving = pod("u", A, None, &running("c0", A));
+    leaving.deleting = true;
+    node.sees(leaving).is_silent();
+    node.warming.pod_is_gone("u", node.now);
+    assert_eq!(node.ends(), [None]);
+    node.creates(A, "v").sees(pod("v", A, None, &running("c1", A))).deletes("v").is_silent();
+}

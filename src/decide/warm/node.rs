@@ -138,6 +138,8 @@ impl NodeProgress {
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
             self.since = now;
             self.unsure = false;
+            // One that was being deleted before it was known is no loss: an earlier life may have done it.
+            self.expected = pod.deleting;
             self.pod = Some(Seen { pod, same_since: now, stored: None, announced: Vec::new() });
             return;
         };
