@@ -262,6 +262,9 @@ async fn two_list_jobs_at_once_share_a_node_and_tell_what_is_missing() {
     let failed = &status["failedImageStatuses"];
     assert_eq!((failed.as_array().unwrap().len(), &failed[0]["name"]), (1, &json!(missing)));
     assert!(failed[0]["message"].as_str().unwrap().contains("not found"), "{failed}");
+    // The first image is wanted by this job alone, and its pull is long past.
+    let pulls = &status["imageStatuses"][0]["pulls"];
+    assert!(pulls["nodes"] == 1 && pulls["bytes"].as_u64() > Some(0) && pulls["slowest"].is_string(), "{status}");
     let status = jobs.completed(LIST, "some").await;
     assert_eq!([&status["completed"], &status["succeeded"]], [3, 3], "{status}");
     jobs.has_pods(false).await;

@@ -158,6 +158,9 @@ impl WarmArgs {
         let finished = warm(client, job, |news| progress.show(&news), interrupted).await?;
         let results = Results::of(&finished.warming);
         print(&results.show(self.output)?)?;
+        if let Some(rate) = results.rate() {
+            eprintln!("{rate}");
+        }
         if finished.interrupted {
             eprintln!("interrupted: the warmer pods are deleted; {} of {} images on nodes are not known", results.open(), results.len());
             return Ok(ExitCode::from(INTERRUPTED));

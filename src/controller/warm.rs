@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// What one write may take.
 const WRITE: Duration = Duration::from_secs(10);
 /// How long Events are waited for when all else is known; they come a little later than the status.
-const LATE_EVENTS: Duration = Duration::from_secs(2);
+pub(super) const LATE_EVENTS: Duration = Duration::from_secs(2);
 /// How long the pods of a run that is broken off may take to be deleted.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 /// The Events that tell of pulls.

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::recreate_request::{GROUP, VERSION};
 use crate::image::ImageReference;
 
-pub use status::{FailedImage, Failure, ImageCounts, ListStatus, PullStatus};
+pub use status::{FailedImage, Failure, ImageCounts, ListStatus, PullStatus, Pulls};
 
 /// The two kinds of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

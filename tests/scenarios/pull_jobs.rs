@@ -148,6 +148,7 @@ async fn ipj_e4_an_always_job_on_all_nodes() {
     let status = jobs.completed(ONE, "j").await;
     assert_eq!((counts(&status), &status["message"]), (vec![3, 0, 3, 0, 0], &json!("job has completed")));
     assert!(status["startTime"].is_string() && status["failedNodes"] == json!([]), "{status}");
+    assert_eq!(status["pulls"], json!({"nodes": 3, "bytes": 4096, "slowest": "0.300s", "slowestNode": "n0"}));
     assert_eq!(jobs.pulls().len(), 3, "each node has pulled it once");
     jobs.wait(15).await;
     assert!(jobs.find(ONE, "j").is_some());
@@ -176,7 +177,8 @@ async fn ilp_e1_two_images_on_all_nodes() {
     jobs.create(LIST, "l", spec).await;
     let status = jobs.completed(LIST, "l").await;
     assert_eq!([&status["desired"], &status["completed"], &status["succeeded"], &status["active"]], [2, 2, 2, 0]);
-    assert_eq!(status["imageStatuses"][1], json!({"name": image(1), "desired": 3, "succeeded": 3, "failed": 0}));
+    let pulls = json!({"nodes": 3, "bytes": 4096, "slowest": "0.300s", "slowestNode": "n0"});
+    assert_eq!(status["imageStatuses"][1], json!({"name": image(1), "desired": 3, "succeeded": 3, "failed": 0, "pulls": pulls}));
     assert_eq!((&status["failedImageStatuses"], &status["message"]), (&json!([]), &json!("job has completed")));
     assert_eq!(jobs.writes().len(), 3 * 3, "no ImagePullJob is made, and no pod per image");
     jobs.wait(20).await;

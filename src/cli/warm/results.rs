@@ -132,6 +132,16 @@ impl Results {
         (self.count("Succeeded") == 0).then(|| "nothing is warm: every node was skipped".to_owned())
     }
 
+    /// How fast it was, as far as the kubelets have said; `None` where nothing was pulled.
+    pub fn rate(&self) -> Option<String> {
+        let pulls = || self.rows.iter().filter_map(|row| row.pulled.as_ref()).filter_map(|pulled| pulled.took.zip(pulled.bytes));
+        let took: Duration = pulls().map(|(took, _)| took).sum();
+        let bytes: u64 = pulls().map(|(_, bytes)| bytes).sum();
+        let millis = u64::try_from(took.as_millis()).ok().filter(|millis| *millis > 0)?;
+        let rate = size(bytes.saturating_mul(1000) / millis);
+        Some(format!("{} pull(s): {} in {} of pulling, {rate}/s for each node", pulls().count(), size(bytes), seconds(took)))
+    }
+
     pub fn show(&self, output: Output) -> anyhow::Result<String> {
         let lines = if output == Output::Wide { self.by_node() } else { self.by_image() };
         render(output, &lines, &json!({"results": self.rows.iter().map(Row::value).collect::<Vec<_>>()}))
@@ -191,5 +201,26 @@ impl Row {
             "bytes": pulled.and_then(|pulled| pulled.bytes),
             "wasThere": pulled.map(|pulled| pulled.took.is_none()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pull: Option<(u64, Option<u64>)>) -> Row {
+        let pulled = pull.map(|(millis, bytes)| Pulled { image: "a".into(), took: Some(Duration::from_millis(millis)), bytes });
+        Row { image: "a".into(), node: "n".into(), result: "Succeeded", why: String::new(), pulled }
+    }
+
+    fn rate(pulls: &[Option<(u64, Option<u64>)>]) -> Option<String> {
+        Results { images: vec!["a".into()], rows: pulls.iter().copied().map(row).collect() }.rate()
+    }
+
+    #[test]
+    fn the_rate_is_that_of_pulls_whose_time_and_size_are_known() {
+        let some = rate(&[Some((500, Some(30_000_000))), Some((1500, Some(10_000_000))), Some((9000, None)), None]);
+        assert_eq!(some.unwrap(), "2 pull(s): 40.0 MB in 2.0 s of pulling, 20.0 MB/s for each node");
+        assert_eq!((rate(&[None]), rate(&[Some((0, Some(1)))])), (None, None));
     }
 }

@@ -86,7 +86,7 @@ struct Driver {
     lists: mpsc::Receiver<Event<DynamicObject>>,
     nodes: mpsc::Receiver<Event<NodeWire>>,
     pods: mpsc::Receiver<Event<WarmerPodWire>>,
-    pulls: mpsc::Receiver<Event<KubeEvent>>,
+    pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
     selected: NamedWatches<PodQuery, PodWire>,
     derived: DerivedImages,
 }
@@ -95,7 +95,6 @@ impl Driver {
     fn new(client: &Client, settings: &Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> Self {
         let jobs = |kind| observe(client.clone(), kind, settings.namespaces.clone());
         let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
-        let pulls = Api::namespaced(client.clone(), &warm.namespace);
         Self {
             clock: Clock::start(),
             started_at: (warm.time_of_day)(),
@@ -109,7 +108,7 @@ impl Driver {
             lists: jobs(JobKind::ImageListPullJob),
             nodes: watch_selected(Api::all(client.clone()), ListParams::default()),
             pods: watch_all_selected(pods, &ListParams::default().labels(JOB)),
-            pulls: watch_selected(pulls, ListParams::default().fields(PULLED)),
+            pulls: watches_of_pulls(client.clone()),
             selected: watches_of_selected(client.clone()),
         }
     }
@@ -121,6 +120,7 @@ impl Driver {
             self.start(write);
         }
         self.selected.follow(self.jobs.queries());
+        self.pulls.follow(self.jobs.pod_namespaces().iter());
         self.metrics.pull_jobs.set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
         let due = self.clock.instant(self.jobs.next_due(now).unwrap_or(now.since_start + IDLE));
         let first = tokio::select! {
@@ -164,11 +164,8 @@ impl Driver {
                 Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 Some(done) = self.writes.join_next() => written(done),
-                event = self.pulls.recv() => match event.ok_or_else(|| died("Events"))? {
-                    Event::Listed(event) | Event::Applied(event) => match pulled(event) {
-                        Some((uid, pulled)) => Ok(Happened::Pulled(uid, pulled)),
-                        None => continue,
-                    },
+                Some((_, event)) = self.pulls.next() => match event {
+                    Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(uid, pulled)),
                     // Without the right to see them there are no times and sizes, and the rest goes on.
                     _ => continue,
                 },
@@ -213,6 +210,14 @@ fn watches_of_selected(client: Client) -> NamedWatches<PodQuery, PodWire> {
     })
 }
 
+fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {
+    NamedWatches::new(move |namespace: &String, listener| {
+        let events = Api::<KubeEvent>::namespaced(client.clone(), namespace);
+        listener.watch_selected(events, ListParams::default().fields(PULLED), pulled)
+    })
+}
+
+/// The uid of the pod, and what was said of it.
 fn pulled(event: KubeEvent) -> Option<(Box<str>, Pulled)> {
     let pulled = Pulled::read(event.message.as_deref()?)?;
     Some((event.involved_object.uid?.into(), pulled))

@@ -1,6 +1,7 @@
 //! One job: what is under way for it, and what was told of it.
 
 pub(super) mod exit_images;
+mod run;
 mod selected;
 
 use std::collections::BTreeMap;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
 
+use self::run::{Run, warmers};
 use self::selected::Selected;
 use super::nodes::Nodes;
 use super::room::Room;
@@ -18,10 +19,10 @@ use crate::controller::watch::Event;
 use crate::controller::writer::Outcome;
 use crate::controller::writer_pull_job::Report;
 use crate::controller::writer_warm::Warmers;
-use crate::decide::pull_job::{Stage, Status, TargetNode, exceeds_deadline, is_over, limits, status, time_to_live, unusable, wants};
+use crate::decide::pull_job::{Status, exceeds_deadline, limits, status, time_to_live, unusable};
 use crate::decide::warm::pulled::Pulled;
-use crate::decide::warm::{Action, Answer, Ended, Warming};
-use crate::objects::pull_job::{Completion, PodWishes, PullJob, PullSpec};
+use crate::decide::warm::{Action, Answer, Ended};
+use crate::objects::pull_job::{Completion, PodWishes, PullJob};
 use crate::objects::warmer_pod::WarmerPod;
 use crate::objects::wire::PodWire;
 
@@ -31,8 +32,6 @@ const REPORT_AGAIN: Duration = Duration::from_secs(3);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest wait after reports that were not applied.
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// A pod whose controller is gone for good ends after a day.
-const LIFE_SECONDS: u64 = 86_400;
 
 /// A job.
 pub(super) struct Entry {
@@ -54,16 +53,6 @@ pub(super) struct Entry {
     is_stale: bool,
     /// When nodes that have failed are tried again.
     again: Option<Duration>,
-}
-
-/// What is under way.
-struct Run {
-    spec: PullSpec,
-    warmers: Arc<Warmers>,
-    warming: Warming,
-    /// The nodes that are wanted, each with its uid.
-    nodes: BTreeMap<Box<str>, Box<str>>,
-    gave_up: bool,
 }
 
 impl Entry {
@@ -218,6 +207,11 @@ impl Entry {
         self.run.as_mut().map(|run| run.warming.news()).unwrap_or_default()
     }
 
+    /// In which namespace the pods are, while it is under way.
+    pub fn pod_namespace(&self) -> Option<&str> {
+        self.run.as_ref().map(|run| &*run.warmers.namespace)
+    }
+
     /// In which namespace and how the pods pull that prove something.
     pub fn prover(&self) -> Option<(Box<str>, PodWishes)> {
         self.run.as_ref().map(|run| (run.warmers.namespace.clone(), run.spec.pods.clone()))
@@ -249,11 +243,12 @@ impl Entry {
         is_due.then(|| PullWrite::DeleteJob(Box::new(self.job.clone())))
     }
 
-    fn report_news(&self, now: Now) -> Option<PullWrite> {
-        let (status, is_over) = match (&self.job.spec, &self.run) {
+    fn report_news(&mut self, now: Now) -> Option<PullWrite> {
+        let may_begin = self.may_begin();
+        let (status, is_over) = match (&self.job.spec, &mut self.run) {
             (Err(problem), _) => (unusable(self.job.kind, problem), true),
             (Ok(_), Some(run)) => {
-                let is_over = self.may_begin() && is_over(&run.spec, &run.warming);
+                let is_over = may_begin && run.is_over(now.since_start);
                 (status(self.job.kind, &run.spec, &run.warming, run.stage(is_over)), is_over)
             }
             (Ok(_), None) => return None,
@@ -303,75 +298,4 @@ impl Entry {
 /// When the job was begun, unless that was before it was completed and changed.
 fn begun(job: &PullJob) -> Option<Timestamp> {
     job.started_at.filter(|_| job.completed_at.is_none())
-}
-
-/// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
-fn warmers(job: &PullJob, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
-    let namespace = if spec.pods.pull_secrets.is_empty() { &settings.namespace } else { &job.namespace };
-    // Pods that are made in another way are those of another run.
-    let digest = Sha256::digest(format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods));
-    Warmers {
-        namespace: namespace.clone(),
-        run: digest.iter().take(5).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")).into(),
-        park_image: settings.park_image.clone(),
-        job: Some((job.namespace.clone(), job.uid.clone())),
-        wishes: spec.pods.clone(),
-        life_seconds: LIFE_SECONDS,
-    }
-}
-
-impl Run {
-    fn new(spec: PullSpec, warmers: Arc<Warmers>) -> Self {
-        let warming = Warming::new(spec.images.clone(), limits(&spec, 0, 0));
-        Self { spec, warmers, warming, nodes: BTreeMap::new(), gave_up: false }
-    }
-
-    fn made(&self, pod: &WarmerPod) -> bool {
-        pod.run == self.warmers.run
-            && pod.namespace == self.warmers.namespace
-            && self.warmers.job.as_ref().is_some_and(|(_, uid)| *uid == pod.job)
-    }
-
-    const fn stage(&self, is_over: bool) -> Stage {
-        match (is_over, self.gave_up) {
-            (false, _) => Stage::Running,
-            (true, false) => Stage::Completed,
-            (true, true) => Stage::DeadlineExceeded,
-        }
-    }
-
-    fn change(&mut self, spec: &PullSpec) {
-        if self.spec.images != spec.images {
-            self.warming.set_images(spec.images.clone());
-        }
-        self.spec = spec.clone();
-    }
-
-    /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are taken over.
-    fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
-        let pod_nodes = selected.nodes();
-        let is_wanted = |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
-        let wanted: BTreeMap<&str, _> =
-            nodes.all.iter().map(|(name, node)| (&**name, node)).filter(|(name, node)| is_wanted(name, node)).collect();
-        let has_left = |name: &str, uid: &str| wanted.get(name).is_none_or(|node| *node.uid != *uid);
-        let left: Vec<_> = self.nodes.iter().filter(|(name, uid)| has_left(name, uid)).map(|(name, _)| name.clone()).collect();
-        for name in left {
-            self.nodes.remove(&name);
-            self.warming.leave(&name);
-        }
-        for (name, node) in wanted {
-            let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
-            match &node.why_not {
-                Some(why) => self.warming.skip(name, why.clone()),
-                None if is_new || !self.warming.has(name) => self.begin(name, node.ready, pods, now),
-                None => self.warming.see_node(name, node.ready, now),
-            }
-        }
-    }
-
-    fn begin(&mut self, node: &str, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
-        self.warming.add(node, ready, now);
-        let known: Vec<_> = pods.values().filter(|pod| *pod.node == *node && self.made(pod)).cloned().collect();
-        known.into_iter().for_each(|pod| self.warming.see_pod(pod, now));
-    }
 }

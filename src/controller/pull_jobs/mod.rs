@@ -177,6 +177,12 @@ impl PullJobs {
         self.jobs.values().filter_map(Entry::query)
     }
 
+    /// The namespaces in which the pods of jobs that are under way pull.
+    #[must_use]
+    pub fn pod_namespaces(&self) -> BTreeSet<String> {
+        self.jobs.values().filter_map(Entry::pod_namespace).map(str::to_owned).collect()
+    }
+
     /// Takes notice of it.
     pub fn take(&mut self, happened: Happened, now: Now) {
         match happened {

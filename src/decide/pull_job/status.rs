@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::message::message;
+use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::{End, ImageProgress, Warming};
-use crate::objects::pull_job::{FailedImage, Failure, ImageCounts, JobKind, ListStatus, PullSpec, PullStatus};
+use crate::objects::pull_job::{FailedImage, Failure, ImageCounts, JobKind, ListStatus, PullSpec, PullStatus, Pulls};
 
 /// Names of nodes that are listed: enough for a page, and no danger for the size of the object.
 const FAILED_NODES: usize = 100;
@@ -60,6 +61,7 @@ struct Count<'a> {
     active: usize,
     succeeded: usize,
     failures: Vec<(&'a str, &'a str)>,
+    pulls: Option<Pulls>,
 }
 
 impl<'a> Count<'a> {
@@ -80,6 +82,9 @@ impl<'a> Count<'a> {
 
     fn add(&mut self, node: &'a str, progress: &'a ImageProgress, is_active: bool) {
         self.desired += 1;
+        if let Some(pulled) = &progress.pulled {
+            add_pull(&mut self.pulls, node, pulled);
+        }
         match &progress.end {
             Some(End::Succeeded) => self.succeeded += 1,
             Some(End::Failed(why)) => self.failures.push((node, why)),
@@ -89,6 +94,17 @@ impl<'a> Count<'a> {
 
     fn done(&self) -> usize {
         self.succeeded + self.failures.len()
+    }
+}
+
+/// One pull more, unless the kubelet has said that the image was there.
+fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
+    let Some(took) = pulled.took else { return };
+    let sum = pulls.get_or_insert_with(|| Pulls { nodes: 0, bytes: None, slowest: took, slowest_node: node.into() });
+    sum.nodes += 1;
+    sum.bytes = sum.bytes.max(pulled.bytes);
+    if took > sum.slowest {
+        (sum.slowest, sum.slowest_node) = (took, node.into());
     }
 }
 
@@ -104,6 +120,7 @@ fn of_image(spec: &PullSpec, warming: &Warming, stage: Stage) -> PullStatus {
         message: message(stage, count.done(), count.desired, spec, warming),
         failed_nodes: count.failures.iter().take(FAILED_NODES).map(|(node, _)| (*node).into()).collect(),
         failures: count.failures.iter().take(FAILURES).map(failure).collect(),
+        pulls: count.pulls,
     }
 }
 
@@ -134,5 +151,11 @@ fn failed(image: &str, count: &Count) -> Option<FailedImage> {
 }
 
 fn counts_of(image: &str, count: &Count) -> ImageCounts {
-    ImageCounts { name: image.into(), desired: count.desired, succeeded: count.succeeded, failed: count.failures.len() }
+    ImageCounts {
+        name: image.into(),
+        desired: count.desired,
+        succeeded: count.succeeded,
+        failed: count.failures.len(),
+        pulls: count.pulls.clone(),
+    }
 }

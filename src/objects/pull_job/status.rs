@@ -1,6 +1,8 @@
 //! `status` of both kinds, as it is written.
 
-use serde::Serialize;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
 
 /// `status` of an `ImagePullJob`, without the times, which are written once. Counts are nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,6 +24,28 @@ pub struct PullStatus {
     pub failed_nodes: Vec<Box<str>>,
     /// The first of them, with the reason.
     pub failures: Vec<Failure>,
+    /// What the kubelets have told of its pulls; null, which takes it away, where they have told nothing.
+    pub pulls: Option<Pulls>,
+}
+
+/// What the kubelets have told of the pulls of an image. They tell of few pulls in a row, so there may have been more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pulls {
+    /// Nodes that have pulled it; on the others it was there, or their kubelets have told nothing.
+    pub nodes: usize,
+    /// Its size, in bytes: the largest, where it differs from node to node. Kubelets before 1.30 do not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// How long the slowest of them took, without waiting for other pulls of the node; written as Go writes durations.
+    #[serde(serialize_with = "as_go_writes_it")]
+    pub slowest: Duration,
+    /// The node of that pull.
+    pub slowest_node: Box<str>,
+}
+
+fn as_go_writes_it<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{:.3}s", time.as_secs_f64()))
 }
 
 /// A node that will not get the image.
@@ -75,4 +99,7 @@ pub struct ImageCounts {
     pub succeeded: usize,
     /// Nodes that will not get it.
     pub failed: usize,
+    /// What the kubelets have told of its pulls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pulls: Option<Pulls>,
 }

@@ -95,6 +95,7 @@ async fn jobs_with_pull_secrets_have_their_pods_in_their_own_namespace() {
     jobs.create(ONE, "j", json!({"image": image(0), "pullSecrets": ["login"]})).await;
     let status = jobs.completed(ONE, "j").await;
     assert!(status["message"].as_str().unwrap().contains("newer kubelets check the pull secrets of each pod again"), "{status}");
+    assert_eq!(status["pulls"]["nodes"], 1, "Events are read where the pods are: {status}");
     let created = &jobs.writes()[0];
     assert_eq!((&*created.namespace, &created.body["spec"]["imagePullSecrets"]), ("default", &json!([{"name": "login"}])));
     assert!(jobs.cluster.world.requests().iter().all(|request| request.resource != "secrets"), "secrets are not read");
@@ -104,6 +105,17 @@ async fn jobs_with_pull_secrets_have_their_pods_in_their_own_namespace() {
     jobs.create(ONE, "denied", json!({"image": image(1), "pullSecrets": ["login"]})).await;
     let status = jobs.completed(ONE, "denied").await;
     assert_eq!((counts(&status), &status["failures"][0]["message"]), (vec![1, 0, 0, 1, 0], &json!(why)));
+    jobs.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_see_events_a_job_ends_all_the_same() {
+    let jobs = Jobs::on(2, &ImageOptions::default()).await;
+    jobs.cluster.world.fault(Effect::reply(403), |rule| rule.resource("events"));
+    let _life = jobs.controller();
+    jobs.create(ONE, "j", json!({"image": image(0), "parallelism": 2})).await;
+    let status = jobs.completed(ONE, "j").await;
+    assert_eq!((counts(&status), &status["pulls"]), (vec![2, 0, 2, 0, 0], &json!(null)));
     jobs.is_quiet().await;
 }
 

@@ -1,0 +1,113 @@
+//! What is under way for a job: its pods, and what is known of its nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::selected::Selected;
+use crate::controller::pull_jobs::WarmSettings;
+use crate::controller::pull_jobs::nodes::Nodes;
+use crate::controller::warm::LATE_EVENTS;
+use crate::controller::writer_warm::Warmers;
+use crate::decide::pull_job::{Stage, TargetNode, is_over, limits, wants};
+use crate::decide::warm::Warming;
+use crate::objects::pull_job::{PullJob, PullSpec};
+use crate::objects::warmer_pod::WarmerPod;
+
+/// A pod whose controller is gone for good ends after a day.
+const LIFE_SECONDS: u64 = 86_400;
+
+/// What is under way.
+pub(super) struct Run {
+    pub spec: PullSpec,
+    pub warmers: Arc<Warmers>,
+    pub warming: Warming,
+    /// The nodes that are wanted, each with its uid.
+    pub nodes: BTreeMap<Box<str>, Box<str>>,
+    pub gave_up: bool,
+    /// Since when everything is final.
+    over_since: Option<Duration>,
+}
+
+impl Run {
+    pub fn new(spec: PullSpec, warmers: Arc<Warmers>) -> Self {
+        let warming = Warming::new(spec.images.clone(), limits(&spec, 0, 0));
+        Self { spec, warmers, warming, nodes: BTreeMap::new(), gave_up: false, over_since: None }
+    }
+
+    pub fn made(&self, pod: &WarmerPod) -> bool {
+        pod.run == self.warmers.run
+            && pod.namespace == self.warmers.namespace
+            && self.warmers.job.as_ref().is_some_and(|(_, uid)| *uid == pod.job)
+    }
+
+    /// Whether everything is final, and kubelets have had the time to tell of the pulls.
+    pub fn is_over(&mut self, now: Duration) -> bool {
+        if !is_over(&self.spec, &self.warming) {
+            self.over_since = None;
+            return false;
+        }
+        let since = *self.over_since.get_or_insert(now);
+        now >= since + LATE_EVENTS || !self.warming.is_told_nothing_of_a_pull()
+    }
+
+    pub const fn stage(&self, is_over: bool) -> Stage {
+        match (is_over, self.gave_up) {
+            (false, _) => Stage::Running,
+            (true, false) => Stage::Completed,
+            (true, true) => Stage::DeadlineExceeded,
+        }
+    }
+
+    pub fn change(&mut self, spec: &PullSpec) {
+        if self.spec.images != spec.images {
+            self.warming.set_images(spec.images.clone());
+        }
+        self.spec = spec.clone();
+    }
+
+    /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are taken over.
+    pub fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        let pod_nodes = selected.nodes();
+        let is_wanted = |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
+        let wanted: BTreeMap<&str, _> =
+            nodes.all.iter().map(|(name, node)| (&**name, node)).filter(|(name, node)| is_wanted(name, node)).collect();
+        let has_left = |name: &str, uid: &str| wanted.get(name).is_none_or(|node| *node.uid != *uid);
+        let left: Vec<_> = self.nodes.iter().filter(|(name, uid)| has_left(name, uid)).map(|(name, _)| name.clone()).collect();
+        for name in left {
+            self.nodes.remove(&name);
+            self.warming.leave(&name);
+        }
+        for (name, node) in wanted {
+            let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
+            match &node.why_not {
+                Some(why) => self.warming.skip(name, why.clone()),
+                None if is_new || !self.warming.has(name) => self.begin(name, node.ready, pods, now),
+                None => self.warming.see_node(name, node.ready, now),
+            }
+        }
+    }
+
+    fn begin(&mut self, node: &str, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        self.warming.add(node, ready, now);
+        let known: Vec<_> = pods.values().filter(|pod| *pod.node == *node && self.made(pod)).cloned().collect();
+        known.into_iter().for_each(|pod| self.warming.see_pod(pod, now));
+    }
+}
+
+/// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
+pub(super) fn warmers(job: &PullJob, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
+    let namespace = if spec.pods.pull_secrets.is_empty() { &settings.namespace } else { &job.namespace };
+    // Pods that are made in another way are those of another run.
+    let digest = Sha256::digest(format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods));
+    Warmers {
+        namespace: namespace.clone(),
+        run: digest.iter().take(5).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")).into(),
+        park_image: settings.park_image.clone(),
+        job: Some((job.namespace.clone(), job.uid.clone())),
+        wishes: spec.pods.clone(),
+        life_seconds: LIFE_SECONDS,
+    }
+}
