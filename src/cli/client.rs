@@ -1,15 +1,13 @@
 //! How a subcommand reaches the cluster.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-/// A cluster that does not answer a connection in this time is not reachable.
-const CONNECT: Duration = Duration::from_secs(5);
+use crate::controller::connection::connect;
 
 /// Which cluster, and as whom.
 #[derive(Debug, Args)]
@@ -29,11 +27,8 @@ impl ClusterArgs {
     /// No usable configuration; says where it was looked for.
     pub async fn client(&self) -> anyhow::Result<Client> {
         let mut config = self.config().await.context("cannot find a cluster: pass --kubeconfig FILE, set KUBECONFIG, or run in a pod")?;
-        // A write is tried again only after a new decision; kube's own layer would send the old one up to 15 times.
-        config.default_retry = false;
-        config.connect_timeout = Some(CONNECT);
         config.headers.push((http::header::USER_AGENT, user_agent()));
-        Ok(Client::try_from(config)?)
+        Ok(connect(config)?)
     }
 
     async fn config(&self) -> anyhow::Result<Config> {

@@ -5,6 +5,7 @@
 
 mod around;
 mod entry;
+mod isolation;
 mod jobs;
 mod requests;
 mod restarts;
@@ -12,7 +13,6 @@ mod restarts;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use self::around::Around;
 use self::entry::Entry;
 use super::budgets::Budgets;
 use super::derive::Pushed;
@@ -21,11 +21,13 @@ use super::openkruise::Known;
 use super::queue::FairQueue;
 use super::selection::Selected;
 use super::writer::{Outcome, Target};
+use crate::decide::circumstances::Circumstances;
 use crate::decide::decision::{Action, Decision, Report};
 use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Ledger, Need};
 use crate::decide::ladder::Ladder;
+use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
 use crate::decide::openkruise::Coexist;
 use crate::decide::reason::Reason;
@@ -73,6 +75,11 @@ pub enum Effect {
     Learned(Learned),
 }
 
+/// How often each pod is looked at although nothing seems to have happened: a wake-up that was forgotten costs its pod no more than this.
+/// It is decided again from what is known. To list again would not bring what a watch has missed: the API server serves lists from the
+/// same cache as watches, and how long a dead connection can hide events is bounded by [`super::watch`].
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
 /// The rules of the installation.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -99,10 +106,17 @@ pub struct Index {
     /// Restarts of single containers that have been begun, by the uid of the pod.
     restarting: HashMap<Box<str>, u32>,
     due: BTreeSet<(Duration, Box<str>)>,
+    /// When all pods are looked at.
+    all_due: Duration,
     ready: FairQueue,
     list: u64,
     pub(super) selected: Selected,
+    /// A value, so that a test can put a defect in its place.
+    decide_pod: DecidePod,
 }
+
+/// [`decide`], or what stands for it.
+type DecidePod = fn(&Pod, &Memory, &Circumstances<'_>) -> Decision;
 
 impl Index {
     /// An empty index.
@@ -112,7 +126,8 @@ impl Index {
         let openkruise = Known::new(&rules);
         let (entries, due, ready, selected) = (HashMap::new(), BTreeSet::new(), FairQueue::default(), Selected::default());
         let (headroom, restarting) = (Ledger::default(), HashMap::new());
-        Self { rules, nodes, budgets: Budgets::default(), openkruise, entries, headroom, restarting, due, ready, list: 0, selected }
+        let (budgets, all_due, decide_pod) = (Budgets::default(), LOOK_AGAIN, decide as DecidePod);
+        Self { rules, nodes, budgets, openkruise, entries, headroom, restarting, due, all_due, ready, list: 0, selected, decide_pod }
     }
 
     /// How many pods are kept.
@@ -205,7 +220,8 @@ impl Index {
     /// The next time at which a pod is to be looked at although nothing happened.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
-        self.due.first().map(|(at, _)| *at)
+        let all = (!self.entries.is_empty()).then_some(self.all_due);
+        self.due.first().map(|(at, _)| *at).into_iter().chain(all).min()
     }
 
     /// When a provider that is asked too often may be asked again, if a pod waits for that.
@@ -216,6 +232,10 @@ impl Index {
 
     /// Looks at the pods whose time has come.
     pub fn wake(&mut self, now: Duration) -> Vec<Effect> {
+        if self.all_due <= now {
+            self.all_due = now + LOOK_AGAIN;
+            self.look_soon(|_| true);
+        }
         let mut effects = Vec::new();
         while let Some((at, uid)) = self.due.pop_first() {
             if at > now {
@@ -290,47 +310,6 @@ impl Index {
         self.rules.exit_images.derived_came(paths, pushed, now);
         let waiting: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.wants).map(|(uid, _)| uid.clone()).collect();
         waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
-    }
-
-    /// Decides about a pod and does with the decision all that is not a write.
-    fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
-        let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
-        let exit_images = &self.rules.exit_images;
-        entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
-        entry.memory.observe(&entry.pod, exit_images, now);
-        let shown = entry.count(&mut self.headroom, exit_images);
-        let learned = entry.proves(&self.nodes, now).and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
-        entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
-        let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
-        let decision = if self.selected.may_be_written(uid) {
-            decide(&entry.pod, &entry.memory, &around.of(&entry.pod, &entry.memory, now))
-        } else {
-            Decision::quiet(Reason::NotSelected)
-        };
-        self.selected.decided(uid, decision.reason);
-        let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
-            (Need::Nothing, Some(restarts)) => Need::Asked(*restarts),
-            (need, _) => need,
-        };
-        self.headroom.need(&entry.pod, need);
-        if is_over(decision.reason) && entry.pod.phase.is_terminal() {
-            self.headroom.pod_gone(&entry.pod);
-        }
-        let mut effects = entry.effects(&decision, &mut self.headroom, now);
-        entry.wants = !decision.wants.is_empty();
-        for paths in &decision.wants {
-            if self.rules.exit_images.ask_derived(&entry.pod.namespace, paths, now) {
-                effects.push(Effect::Derive(paths.clone()));
-            }
-        }
-        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
-        let before = std::mem::replace(&mut entry.due, again);
-        self.reschedule(uid, before, again);
-        if is_over(decision.reason) {
-            self.forget(uid);
-        }
-        effects.extend(learned.map(|learned| self.learned(learned, uid)));
-        (Some(decision), effects)
     }
 
     fn reschedule(&mut self, uid: &str, before: Option<Duration>, after: Option<Duration>) {

@@ -18,6 +18,7 @@ pub(super) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
             }
         },
         Event::ListEnd => headroom.job_list_ends(),
+        Event::Current(_) => {}
         Event::Deleted(job) => headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default()),
         Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => headroom.jobs_trouble(&error),
     }

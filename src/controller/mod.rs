@@ -9,9 +9,11 @@
 
 pub mod budgets;
 pub mod clock;
+pub mod connection;
 pub mod derive;
 pub mod disruption_budgets;
 pub mod index;
+mod isolated;
 mod job_events;
 pub mod lead;
 pub mod lease;
@@ -32,6 +34,7 @@ pub mod restart_on;
 pub mod run;
 pub mod selection;
 pub mod serve;
+mod sight;
 pub mod snapshot;
 pub mod verdict_store;
 pub mod warm;

@@ -94,6 +94,7 @@ impl Predownload {
                     self.forget(&key_of(&workload));
                 }
             }
+            Event::Current(_) => {}
             // Said once, not with each try.
             Event::Forbidden(_) if !self.forbidden.insert(kind) => (),
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {

@@ -16,11 +16,12 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
 use self::log::{log_outcome, tell_node_problem};
-use self::rights::{note_right, right_of};
+use self::rights::{FOLLOW_NODES, note_right, right_of};
 pub use self::settings::Settings;
 use super::clock::{Clock, time_of_day};
 use super::derive::{Deriver, Pushed};
 use super::index::{Effect, Index, Write};
+use super::isolated::isolated;
 use super::job_events::take_notice;
 use super::metrics::Metrics;
 use super::nodes::Learned;
@@ -162,15 +163,16 @@ impl Controller {
             Event::ListEnd => {
                 let effects = self.index.list_ends(now);
                 self.effects(effects);
-                self.health.watching();
+                self.health.pods_listed();
             }
+            Event::Current(since) => self.health.pods_current(since),
             Event::Deleted(pod) => {
                 let effects = pod.read().map(|pod| self.index.remove(&pod, now)).unwrap_or_default();
                 self.effects(effects);
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
                 self.metrics.watch_trouble();
-                self.health.trouble(&error);
+                self.health.pods_trouble(&error);
                 self.tell_trouble(&error, "cannot watch pods; trying again");
             }
             Event::Hidden(error) => {
@@ -196,20 +198,21 @@ impl Controller {
                 }
             }
             Event::ListStart => self.health.nothing_hidden("jobs"),
-            _ => self.health.watching_jobs(),
+            Event::Current(since) => self.health.jobs_current(*since),
+            Event::Listed(_) | Event::ListEnd | Event::Applied(_) | Event::Deleted(_) => {}
         }
         let effects = self.index.jobs(|headroom| take_notice(headroom, event), self.clock.now());
         self.effects(effects);
     }
 
     fn apply(&mut self, pod: PodWire, now: Duration) {
-        self.health.watching();
-        match pod.read() {
-            Some(pod) => {
+        match isolated(|| pod.read()) {
+            Ok(Some(pod)) => {
                 let effects = self.index.apply(pod, now);
                 self.effects(effects);
             }
-            None => tracing::warn!("an object of the watch has no name, namespace or uid; it is left alone"),
+            Ok(None) => tracing::warn!("an object of the watch has no name, namespace or uid; it is left alone"),
+            Err(defect) => tracing::error!(defect, "a defect in swaplet keeps it from reading a pod; it is left alone; please report it"),
         }
     }
 
@@ -250,8 +253,10 @@ impl Controller {
                     self.index.nodes.remove(&node.name);
                 }
             }
+            Event::Current(_) => self.health.has(FOLLOW_NODES),
             Event::Trouble(error) | Event::Hidden(error) => {
                 self.metrics.watch_trouble();
+                self.health.lacks(FOLLOW_NODES, &error);
                 self.tell_trouble(&error, "cannot watch nodes; trying again");
             }
             Event::Forbidden(error) => self.nodes_forbidden(&error),

@@ -11,6 +11,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use super::sight::Sight;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -21,13 +24,12 @@ pub struct Health(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    seen: bool,
-    trouble: Option<String>,
+    pods: Sight,
+    /// Jobs that cannot be seen do not keep other pods from their end.
+    jobs: Sight,
     nodes: Option<String>,
     /// Of pods and of Jobs, why they cannot be seen in some of the namespaces.
     hidden: BTreeMap<&'static str, Vec<String>>,
-    /// Jobs cannot be seen. The work on other pods goes on.
-    jobs_trouble: Option<String>,
     /// Who leads, where it is somebody else.
     leader: Option<String>,
     lease_trouble: Option<String>,
@@ -47,16 +49,19 @@ impl State {
 }
 
 impl Health {
-    /// Pods are seen.
-    pub fn watching(&self) {
-        let mut state = self.state();
-        state.seen = true;
-        state.trouble = None;
+    /// All pods were listed.
+    pub fn pods_listed(&self) {
+        self.state().pods.listed();
+    }
+
+    /// A watch of pods was opened then.
+    pub fn pods_current(&self, since: Instant) {
+        self.state().pods.current(since);
     }
 
     /// Pods could not be listed or watched.
-    pub fn trouble(&self, error: &str) {
-        self.state().trouble = Some(error.to_owned());
+    pub fn pods_trouble(&self, error: &str) {
+        self.state().pods.trouble(error);
     }
 
     /// Nodes are seen.
@@ -80,15 +85,15 @@ impl Health {
         self.state().hidden.entry(what).or_default().push(error.to_owned());
     }
 
-    /// Jobs are seen.
-    pub fn watching_jobs(&self) {
-        self.state().jobs_trouble = None;
+    /// A watch of Jobs was opened then.
+    pub fn jobs_current(&self, since: Instant) {
+        self.state().jobs.current(since);
     }
 
     /// Jobs could not be listed or watched; whether this is new.
     #[must_use]
     pub fn jobs_trouble(&self, error: &str) -> bool {
-        self.state().jobs_trouble.replace(error.to_owned()).is_none_or(|before| before != error)
+        self.state().jobs.trouble(error)
     }
 
     /// The Lease can be read and written; who leads, where it is somebody else.
@@ -126,9 +131,9 @@ impl Health {
         if let Some(leader) = &state.leader {
             return Ok(format!("ok, standing by: {leader} leads"));
         }
-        match (&state.trouble, &state.jobs_trouble) {
+        match (state.pods.why_not(), state.jobs.why_not()) {
             (Some(error), _) => Err(format!("cannot watch pods: {error}")),
-            (None, _) if !state.seen => Err("the first list of pods is not complete".to_owned()),
+            (None, _) if !state.pods.is_listed() => Err("the first list of pods is not complete".to_owned()),
             (None, Some(error)) => Err(format!("cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}")),
             (None, None) => Ok(state.remarks()),
         }
@@ -189,13 +194,13 @@ mod tests {
         let (registry, health) = (Registry::default(), Health::default());
         let ready = |health: &Health| answer("/readyz", &registry, health);
         assert_eq!(ready(&health).status(), StatusCode::SERVICE_UNAVAILABLE);
-        health.watching();
+        health.pods_listed();
         assert_eq!(ready(&health).status(), StatusCode::OK);
-        health.trouble("list: forbidden");
+        health.pods_trouble("list: forbidden");
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch pods: list: forbidden\n");
-        health.watching();
+        health.pods_current(Instant::now());
         health.nodes_hidden("nodes is forbidden");
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::OK);
@@ -213,7 +218,7 @@ mod tests {
         let response = ready(&health);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.body(), "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n");
-        health.watching_jobs();
+        health.jobs_current(Instant::now());
         assert_eq!(ready(&health).status(), StatusCode::OK);
         assert!(health.lacks("Events cannot be sent", "forbidden"));
         assert!(!health.lacks("Events cannot be sent", "forbidden"));

@@ -179,7 +179,7 @@ impl Run {
                 Some(Event::ListEnd) => break,
                 Some(Event::Forbidden(why)) => return Err(WarmError::Forbidden("nodes", why)),
                 Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => tell(News::Trouble(trouble)),
-                Some(Event::Applied(_) | Event::Deleted(_)) => (),
+                Some(Event::Applied(_) | Event::Deleted(_) | Event::Current(_)) => (),
                 None => return Err(WarmError::TaskDied("the watch of nodes".to_owned())),
             }
         }
@@ -223,6 +223,7 @@ impl Run {
             }
             Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
             Event::ListEnd => std::mem::take(&mut self.unlisted_nodes).iter().for_each(|name| self.warming.node_is_gone(name)),
+            Event::Current(_) => {}
         }
         Ok(())
     }
@@ -246,6 +247,7 @@ impl Run {
                     self.warming.pod_is_gone(&pod.uid, now);
                 }
             }
+            Event::Current(_) => {}
             Event::Forbidden(why) if !self.pods_are_seen => return Err(WarmError::Forbidden("pods", why)),
             Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
         }

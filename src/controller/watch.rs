@@ -29,6 +29,8 @@ const PAGE: u32 = 500;
 pub(super) const HEALTHY: Duration = Duration::from_secs(5);
 /// The pause after a failure doubles from the first to the last.
 pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+/// The longest pause that a busy server is given, for it leaves us blind.
+const LONGEST_ASKED: Duration = Duration::from_secs(30);
 /// After so many failures in a row to watch from a version, the objects are listed anew.
 const FAILURES_UNTIL_LIST: u32 = 4;
 /// Events between the watch and the loop: a moment of work, so that a burst waits in the connection, not in memory.
@@ -43,6 +45,8 @@ pub enum Event<K> {
     Listed(K),
     /// The list is complete.
     ListEnd,
+    /// The API server has opened a watch at this moment: what happens from then on is told. Comes anew with each watch, so every 45 s.
+    Current(Instant),
     /// An object was added or has changed.
     Applied(K),
     /// An object is gone; its last state.
@@ -62,6 +66,7 @@ impl<K> Event<K> {
             Self::ListStart => Event::ListStart,
             Self::Listed(object) => Event::Listed(read(object)),
             Self::ListEnd => Event::ListEnd,
+            Self::Current(since) => Event::Current(since),
             Self::Applied(object) => Event::Applied(read(object)),
             Self::Deleted(object) => Event::Deleted(read(object)),
             Self::Trouble(error) => Event::Trouble(error),
@@ -130,10 +135,10 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
             let list = match timeout(ANSWER, self.api.list(&page)).await {
                 Ok(Ok(list)) => list,
                 Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-                    return self.list_failed(Event::Forbidden(status.message.clone())).await;
+                    return self.list_failed(Event::Forbidden(status.message.clone()), Duration::ZERO).await;
                 }
-                Ok(Err(error)) => return self.list_failed(Event::Trouble(format!("list: {error}"))).await,
-                Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned())).await,
+                Ok(Err(error)) => return self.list_failed(Event::Trouble(format!("list: {error}")), asked_for(&error)).await,
+                Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned()), Duration::ZERO).await,
             };
             for object in list.items {
                 self.send(Event::Listed(object)).await?;
@@ -148,9 +153,9 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         }
     }
 
-    async fn list_failed(&mut self, trouble: Event<K>) -> Result<Option<String>, Closed> {
+    async fn list_failed(&mut self, trouble: Event<K>, at_least: Duration) -> Result<Option<String>, Closed> {
         self.send(trouble).await?;
-        self.pause().await;
+        self.pause(at_least).await;
         Ok(None)
     }
 
@@ -159,9 +164,11 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     async fn watch_from(&mut self, version: String) -> Result<Next, Closed> {
         let ListParams { label_selector, field_selector, .. } = self.params.clone();
         let params = WatchParams { label_selector, field_selector, ..WatchParams::default() }.timeout(WATCH_SECONDS);
+        let mut at_least = Duration::ZERO;
         let next = match timeout(ANSWER, self.api.watch(&params, &version)).await {
             Ok(Ok(stream)) => {
                 let opened = Instant::now();
+                self.send(Event::Current(opened)).await?;
                 let next = self.follow(stream.boxed(), version).await?;
                 if opened.elapsed() > HEALTHY {
                     self.failures = 0;
@@ -170,10 +177,13 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 next
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 410 => Next::List,
-            Ok(Err(error)) => self.failed(version, format!("watch: {error}")).await?,
+            Ok(Err(error)) => {
+                at_least = asked_for(&error);
+                self.failed(version, format!("watch: {error}")).await?
+            }
             Err(_) => self.failed(version, "watch: no answer in time".to_owned()).await?,
         };
-        self.pause().await;
+        self.pause(at_least).await;
         Ok(next)
     }
 
@@ -211,15 +221,22 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         Ok(next)
     }
 
-    async fn pause(&mut self) {
+    async fn pause(&mut self, at_least: Duration) {
         let pause = PAUSE.0.saturating_mul(1 << self.failures.min(16)).min(PAUSE.1);
         self.failures += 1;
-        sleep(pause).await;
+        sleep(pause.max(at_least)).await;
     }
 
     async fn send(&self, event: Event<K>) -> Result<(), Closed> {
         self.events.send(event).await.map_err(|_| Closed)
     }
+}
+
+/// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up to [`LONGEST_ASKED`].
+fn asked_for(error: &kube::Error) -> Duration {
+    let kube::Error::Api(status) = error else { return Duration::ZERO };
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
 }
 
 fn advance<K: Resource>(version: &mut String, object: &K) {

@@ -77,6 +77,8 @@ struct Round<'a, K> {
     /// The one that has told something last.
     last: usize,
     states: Vec<State>,
+    /// When each was opened last.
+    current: Vec<Option<Instant>>,
     /// What is told once the list is complete: of each namespace that is hidden, why.
     hidden: Vec<String>,
     complete: bool,
@@ -86,7 +88,8 @@ struct Round<'a, K> {
 impl<'a, K: Send + 'static> Round<'a, K> {
     fn new(watches: Vec<mpsc::Receiver<Event<K>>>, events: &'a mpsc::Sender<Event<K>>) -> Self {
         let states = vec![State::Waits; watches.len()];
-        Self { watches, last: 0, states, hidden: Vec::new(), complete: false, events }
+        let current = vec![None; watches.len()];
+        Self { watches, last: 0, states, current, hidden: Vec::new(), complete: false, events }
     }
 
     /// Comes back when everything has to be listed again.
@@ -130,6 +133,10 @@ impl<'a, K: Send + 'static> Round<'a, K> {
                 *state = State::Watches;
                 None
             }
+            Event::Current(since) => {
+                self.current[index] = Some(since);
+                self.oldest().map(Event::Current)
+            }
             // Until the list is complete, what is new is a part of it.
             Event::Applied(object) if !self.complete => Some(Event::Listed(object)),
             Event::Forbidden(_) if *state == State::Hidden => None,
@@ -140,6 +147,12 @@ impl<'a, K: Send + 'static> Round<'a, K> {
             }
             other => Some(other),
         }
+    }
+
+    /// What is seen is as old as the watch that was opened first, once each was that may be.
+    fn oldest(&self) -> Option<Instant> {
+        let seen = self.states.iter().zip(&self.current).filter(|(state, _)| **state != State::Hidden);
+        seen.map(|(_, since)| *since).min().flatten()
     }
 
     /// The list is complete as soon as nobody is waited for. Where everything is hidden, there is none.

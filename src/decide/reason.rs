@@ -153,11 +153,15 @@ pub enum Reason {
     // What became of a write.
     /// The API server forbids the write.
     WriteDenied,
+
+    // A defect of ours.
+    /// The decision about the pod broke off.
+    DecisionFailed,
 }
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -224,6 +228,7 @@ impl Reason {
         Self::PodFailedAfterFinish,
         Self::PodFailedAfterRecreate,
         Self::WriteDenied,
+        Self::DecisionFailed,
     ];
 
     /// The word for it, in the form of an Event reason.
@@ -296,6 +301,7 @@ impl Reason {
             Self::PodFailedAfterFinish => "PodFailedAfterFinish",
             Self::PodFailedAfterRecreate => "PodFailedAfterRecreate",
             Self::WriteDenied => "WriteDenied",
+            Self::DecisionFailed => "DecisionFailed",
         }
     }
 
@@ -344,6 +350,7 @@ impl Reason {
                 | Self::OpenKruiseIncomplete
                 | Self::OpenKruiseUnclear
                 | Self::WriteDenied
+                | Self::DecisionFailed
         )
     }
 

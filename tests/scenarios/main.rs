@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
 
 mod answers;
+mod connections;
 mod crowds;
 mod derived;
 mod edits;

@@ -97,14 +97,14 @@ struct Missing {
     times: usize,
     /// Whether `/readyz` goes on saying so until it is needed again.
     lingers: bool,
-    /// Whether `/readyz` fails; `None` where a list tells now and then what the watch would.
-    fails: Option<bool>,
+    /// Whether `/readyz` fails.
+    fails: bool,
     done: Done,
 }
 
 impl Missing {
     const fn new(verb: Verb, resource: &'static str, done: Done) -> Self {
-        Self { verb, resource, subresource: "", times: 1, lingers: false, fails: Some(false), done }
+        Self { verb, resource, subresource: "", times: 1, lingers: false, fails: false, done }
     }
 
     const fn of(self, subresource: &'static str) -> Self {
@@ -119,8 +119,8 @@ impl Missing {
         Self { times, ..self }
     }
 
-    const fn fails(self, fails: Option<bool>) -> Self {
-        Self { fails, ..self }
+    const fn fails(self) -> Self {
+        Self { fails: true, ..self }
     }
 
     /// In the words of an API server.
@@ -173,23 +173,23 @@ impl Missing {
     fn readiness_says(&self, life: &Life, words: &str) {
         let ready = life.health.ready();
         let said = ready.clone().unwrap_or_else(|why| why);
-        assert!(self.fails.is_none() || said.contains(words), "{words}: {said}");
-        assert!(self.fails.is_none_or(|fails| fails == ready.is_err()), "{words}: {said}");
+        assert!(said.contains(words), "{words}: {said}");
+        assert_eq!(self.fails, ready.is_err(), "{words}: {said}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn to_see_pods_and_jobs() {
-    Missing::new(Verb::List, "pods", NONE).told(4).fails(Some(true)).costs_what_it_is_for().await;
-    Missing::new(Verb::Watch, "pods", ALL).told(4).fails(None).costs_what_it_is_for().await;
-    Missing::new(Verb::List, "jobs", ALL).fails(Some(true)).costs_what_it_is_for().await;
-    Missing::new(Verb::Watch, "jobs", ALL).fails(None).costs_what_it_is_for().await;
+    Missing::new(Verb::List, "pods", NONE).told(4).fails().costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, "pods", ALL).told(4).fails().costs_what_it_is_for().await;
+    Missing::new(Verb::List, "jobs", ALL).fails().costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, "jobs", ALL).fails().costs_what_it_is_for().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn to_see_nodes() {
     Missing::new(Verb::List, "nodes", ALL).costs_what_it_is_for().await;
-    Missing::new(Verb::Watch, "nodes", ALL).fails(None).costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, "nodes", ALL).costs_what_it_is_for().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,7 +202,7 @@ async fn to_change_pods_and_to_tell_of_it() {
 #[tokio::test(start_paused = true)]
 async fn to_restart_containers() {
     Missing::new(Verb::List, REQUESTS, Done { restart: false, ..ALL }).told(2).costs_what_it_is_for().await;
-    Missing::new(Verb::Watch, REQUESTS, ALL).told(2).fails(None).costs_what_it_is_for().await;
+    Missing::new(Verb::Watch, REQUESTS, ALL).told(2).costs_what_it_is_for().await;
     Missing::new(Verb::Patch, REQUESTS, Done { restart: false, ..ALL }).costs_what_it_is_for().await;
     Missing::new(Verb::Patch, REQUESTS, Done { restart: false, ..ALL }).of("status").costs_what_it_is_for().await;
     Missing::new(Verb::Delete, REQUESTS, ALL).costs_what_it_is_for().await;

@@ -49,6 +49,7 @@ impl<K> Followed<K> {
                 self.listed.clear();
                 Vec::new()
             }
+            Event::Current(_) => Vec::new(),
             Event::Listed(object) => self.is_there(object, true),
             Event::Applied(object) => self.is_there(object, false),
             Event::ListEnd => {

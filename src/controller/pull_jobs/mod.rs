@@ -235,6 +235,7 @@ impl PullJobs {
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(kind = kind.as_str(), error, "cannot watch jobs that pull images; trying again");
             }
+            Event::Current(_) => {}
         }
     }
 
@@ -275,6 +276,7 @@ impl PullJobs {
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(error, "cannot watch warmer pods; trying again")
             }
+            Event::Current(_) => {}
         }
     }
 

@@ -32,6 +32,7 @@ impl Nodes {
                 self.seen = true;
                 std::mem::take(&mut self.unlisted).iter().for_each(|name| drop(self.all.remove(name)));
             }
+            Event::Current(_) => {}
             Event::Deleted(node) => drop(self.all.remove(&node.read()?.name)),
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(error, "cannot watch nodes, on which images are to be; trying again")

@@ -17,7 +17,8 @@ use orphans::Orphans;
 use pods::Pods;
 use retry::Retry;
 
-use super::index::{Effect, Index, Notice};
+use super::index::{Effect, Index, LOOK_AGAIN, Notice};
+use super::isolated::isolated;
 use super::watch::Event;
 use super::writer::{Outcome, Target, TargetKind};
 use super::writer_restart::{RestartWrite, Stored};
@@ -55,6 +56,8 @@ pub struct Restarts {
     fresh: BTreeSet<Key>,
     /// What was learned of nodes and is not passed on yet.
     learned: Vec<Effect>,
+    /// When all requests are looked at, as all pods are.
+    all_due: Duration,
     list: u64,
     /// Whether all requests are known.
     listed: bool,
@@ -132,7 +135,7 @@ impl Restarts {
                 }
             }
             // The loop tells of it.
-            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 
@@ -178,6 +181,7 @@ impl Restarts {
             }
             Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
             Event::Deleted(_) => entry.sight = Seen::Absent,
+            Event::Current(_) => return,
             // The loop tells of trouble.
             Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
@@ -208,7 +212,8 @@ impl Restarts {
     /// The next time at which a request is to be looked at although nothing happened.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
-        self.requests.values().filter_map(|entry| entry.due).chain(self.orphans.next_due()).min()
+        let all = (!self.requests.is_empty()).then_some(self.all_due);
+        self.requests.values().filter_map(|entry| entry.due).chain(self.orphans.next_due()).chain(all).min()
     }
 
     /// What was learned of nodes since it was asked last.
@@ -220,6 +225,10 @@ impl Restarts {
     pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
         let due = self.requests.iter().filter(|(_, entry)| entry.due.is_some_and(|at| at <= now.since_start)).map(|(key, _)| key.clone());
         self.fresh.extend(due.collect::<Vec<_>>());
+        if self.all_due <= now.since_start {
+            self.all_due = now.since_start + LOOK_AGAIN;
+            self.fresh.extend(self.requests.keys().cloned());
+        }
         while let Some(key) = self.fresh.pop_first() {
             let Some(decision) = self.decide(&key, index, now) else { continue };
             if let Some(write) = self.begin(&key, decision, index, now) {
@@ -233,7 +242,19 @@ impl Restarts {
         self.orphans.next_write(requests, now)
     }
 
+    /// A defect that one request meets costs the others nothing: it is looked at again when it changes, and with all others.
     fn decide(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
+        isolated(|| self.judge(key, index, now)).unwrap_or_else(|defect| {
+            let (namespace, request) = key;
+            tracing::error!(%namespace, %request, defect, "a defect in swaplet keeps it from deciding about a request; please report it");
+            if let Some(entry) = self.requests.get_mut(key) {
+                entry.due = None;
+            }
+            None
+        })
+    }
+
+    fn judge(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
         let Now { since_start, today } = now;
         let request = &self.requests.get(key)?.request;
         let others = self.requests.values().map(|entry| &entry.request).filter(|other| pod_key(other) == pod_key(request));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::api::ListParams;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::controller::namespaces::Namespaces;
 use crate::controller::openkruise::observe::serves_requests;
@@ -63,8 +63,10 @@ async fn follow(client: &Client, namespaces: &Namespaces, listener: &mpsc::Sende
         let event = events.recv().await?;
         if matches!(event, Event::Trouble(_)) && serves_requests(client).await == Ok(false) {
             // An empty list: all of them are gone.
-            listener.send(Event::ListStart).await.ok()?;
-            return listener.send(Event::ListEnd).await.ok();
+            for event in [Event::ListStart, Event::ListEnd, Event::Current(Instant::now())] {
+                listener.send(event).await.ok()?;
+            }
+            return Some(());
         }
         listener.send(event).await.ok()?;
     }

@@ -49,7 +49,7 @@ impl Orphans {
                 }
             }
             // The loop tells it, once.
-            Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 

@@ -100,6 +100,7 @@ impl Room {
                 self.pods_are_seen = true;
                 self.tidy_at = Some(now + TIDY);
             }
+            Event::Current(_) => {}
             Event::Hidden(error) => {
                 self.some_are_hidden = true;
                 tracing::warn!(error, "cannot watch pods of a namespace; nothing is restarted there when objects change; trying again");
@@ -141,6 +142,7 @@ impl Room {
                 gone.iter().for_each(|(uid, name)| self.forget(uid, name));
                 self.requests_are_seen = true;
             }
+            Event::Current(_) => {}
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(error, "cannot watch requests that were made because an object has changed; trying again");
             }
@@ -193,7 +195,7 @@ impl Room {
             }
             Event::Deleted(_) => Content::Absent,
             Event::ListEnd if !known.listed => Content::Absent,
-            Event::ListEnd => return,
+            Event::ListEnd | Event::Current(_) => return,
             Event::Forbidden(_) if known.sight == Sight::Forbidden => return,
             Event::Forbidden(error) => {
                 tracing::warn!(namespace = %object.0, object = %object.1, error, "cannot watch an object that pods name");

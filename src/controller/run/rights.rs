@@ -10,6 +10,8 @@ use crate::decide::restart::Action as RestartAction;
 
 /// What the right to change images of pods is for.
 const CHANGE_IMAGES: &str = "images of pods cannot be changed";
+/// What the right to watch nodes is for.
+pub(super) const FOLLOW_NODES: &str = "changes of nodes are seen late";
 /// What the right to watch requests is for.
 const SEE_REQUESTS: &str = "requests to restart containers cannot be seen";
 
@@ -80,7 +82,7 @@ impl Controller {
                 );
             }
             Happened::Request(Event::ListStart) => self.health.nothing_hidden("requests"),
-            Happened::Request(Event::ListEnd) => self.health.has(SEE_REQUESTS),
+            Happened::Request(Event::Current(_)) => self.health.has(SEE_REQUESTS),
             Happened::Written(written) => match &written.1 {
                 Ok(_) => self.health.has(right_of_restart(&written.0.action)),
                 Err(outcome) => note_right(&self.health, right_of_restart(&written.0.action), outcome),

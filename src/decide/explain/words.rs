@@ -122,6 +122,7 @@ pub const fn in_words(reason: Reason) -> &'static str {
             "The pod is Failed although every main container exited with 0."
         }
         Reason::WriteDenied => "Nothing was written: the API server forbids it.",
+        Reason::DecisionFailed => "Nothing is done: a defect in swaplet keeps it from deciding about this pod.",
     }
 }
 

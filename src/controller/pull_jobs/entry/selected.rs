@@ -50,6 +50,7 @@ impl Selected {
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(error, "cannot watch the pods of a podSelector; trying again");
             }
+            Event::Current(_) => {}
         }
         false
     }

@@ -1,0 +1,200 @@
+//! Connections that die without a word, and what a busy server says in headers: seen through the client that `swaplet run` has, with its pool
+//! of connections, over lines in memory.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use http::header::{HeaderValue, USER_AGENT};
+use hyper::server::conn::http1;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use kube::Config;
+use prometheus_client::registry::Registry;
+use swaplet::controller::connection::connect_over;
+use swaplet::controller::metrics::Metrics;
+use swaplet::controller::run::run;
+use swaplet::controller::serve::Health;
+use swaplet::testbed::ApiServer;
+use swaplet::testbed::apiserver::{Effect, Verb};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, copy_bidirectional, duplex};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tower::{BoxError, Service};
+
+use super::harness::{CONCURRENCY, SWAPLET, World, settings};
+use super::node::Kubelet;
+use super::objects::{EXIT, pod};
+
+/// A network with the API server at its other end.
+#[derive(Clone)]
+struct Network(Arc<Wires>);
+
+struct Wires {
+    server: ApiServer,
+    /// Connections that are older than this number carry nothing any more, and nobody tells.
+    dead: watch::Sender<usize>,
+    opened: AtomicUsize,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Network {
+    fn to(server: ApiServer) -> Self {
+        Self(Arc::new(Wires { server, dead: watch::Sender::new(0), opened: AtomicUsize::new(0), tasks: Mutex::default() }))
+    }
+
+    /// Every connection that there is dies; the next ones live.
+    fn dies(&self) {
+        self.0.dead.send_replace(self.opened());
+    }
+
+    fn opened(&self) -> usize {
+        self.0.opened.load(Ordering::Relaxed)
+    }
+
+    fn connect(&self) -> DuplexStream {
+        let number = self.0.opened.fetch_add(1, Ordering::Relaxed);
+        let (near, mut near_end) = duplex(1 << 16);
+        let (mut far_end, far) = duplex(1 << 16);
+        let mut dead = self.0.dead.subscribe();
+        let carries = tokio::spawn(async move {
+            tokio::select! {
+                _ = copy_bidirectional(&mut near_end, &mut far_end) => return,
+                _ = dead.wait_for(|dead| *dead > number) => {}
+            }
+            std::future::pending::<()>().await;
+        });
+        let service = TowerToHyperService::new(self.0.server.clone());
+        let serves = tokio::spawn(async move {
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(far), service).await;
+        });
+        self.0.tasks.lock().unwrap().extend([carries, serves]);
+        near
+    }
+}
+
+impl Service<Uri> for Network {
+    type Response = TokioIo<Wire>;
+    type Error = BoxError;
+    type Future = std::future::Ready<Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        std::future::ready(Ok(TokioIo::new(Wire(self.connect()))))
+    }
+}
+
+/// The near end of a connection.
+struct Wire(DuplexStream);
+
+impl Connection for Wire {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+/// A controller at the near end, until it is dropped.
+struct Life {
+    health: Health,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn start(network: &Network) -> Life {
+    let mut config = Config::new(Uri::from_static("http://swaplet.example"));
+    config.headers.push((USER_AGENT, HeaderValue::from_static(SWAPLET)));
+    let client = connect_over(config, network.clone()).unwrap();
+    let (metrics, health) = (Metrics::register(&mut Registry::default()), Health::default());
+    let controller = run(client, settings(SWAPLET, CONCURRENCY), metrics, health.clone(), std::future::pending());
+    Life { health, task: tokio::spawn(async move { controller.await.unwrap() }) }
+}
+
+/// The worst case: the connections of writes that were just made are idle, and die with those of the watches.
+#[tokio::test(start_paused = true)]
+async fn t13_dead_connections_hide_events_for_less_than_a_minute_also_where_idle_ones_died_with_them() {
+    let world = World::new();
+    let names: Vec<_> = (0..8).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        world.run_pod(&pod(name, "OnFailure")).await;
+    }
+    let network = Network::to(world.server.clone());
+    let life = start(&network);
+    world.start_kubelet(Kubelet::default());
+    world.wait(3).await;
+    for name in &names[1..] {
+        world.ends(name, "main", 0).await;
+    }
+    world.wait(3).await;
+    assert!(names[1..].iter().all(|name| world.phase(name) == "Succeeded"));
+    assert!(network.opened() > 5, "{} connections: several are idle beside the watches", network.opened());
+
+    network.dies();
+    world.ends("p0", "main", 0).await;
+    let dead_since = Instant::now();
+    while world.image("p0") != EXIT {
+        assert!(dead_since.elapsed() < Duration::from_secs(60), "it is blind for more than a minute");
+        world.wait(1).await;
+    }
+    world.wait(5).await;
+    assert_eq!((world.phase("p0").as_str(), world.image_changes("p0")), ("Succeeded", 1));
+    assert_eq!(world.events("p0"), ["SidecarSwapped", "SidecarEnded"]);
+    assert_eq!(life.health.ready(), Ok("ok".to_owned()));
+    world.is_quiet().await;
+}
+
+/// An API server that is overloaded says so in plain text, and when to come back only in a header.
+#[tokio::test(start_paused = true)]
+async fn t6_lists_and_watches_come_back_when_a_busy_server_wants_them_to() {
+    for verb in [Verb::List, Verb::Watch] {
+        let world = World::new();
+        world.run_pod(&pod("p", "OnFailure")).await;
+        let busy = world.fault(Effect::reply(429).retry_after(20), |rule| rule.verb(verb).resource("pods"));
+        let life = start(&Network::to(world.server.clone()));
+        world.wait(110).await;
+        let asked = world.requests().iter().filter(|sent| sent.verb == verb && sent.resource == "pods").count();
+        assert!((5..=6).contains(&asked), "{verb:?}: asked {asked} times in 110 s");
+        assert!(life.health.ready().unwrap_err().contains("too many requests"), "{verb:?}");
+
+        world.end_fault(busy);
+        world.start_kubelet(Kubelet::default());
+        world.wait(25).await;
+        assert_eq!(life.health.ready(), Ok("ok".to_owned()), "{verb:?}");
+        world.ends("p", "main", 0).await;
+        world.wait(5).await;
+        assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1), "{verb:?}");
+        world.is_quiet().await;
+    }
+}
