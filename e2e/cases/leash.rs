@@ -4,6 +4,7 @@ mod asked;
 mod forbidden;
 mod legal;
 mod lives;
+mod nodes;
 mod pods;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -69,7 +70,7 @@ impl Leashed {
     /// The policies belong to no namespace.
     pub async fn done(self) {
         for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-            for policy in ["pods", "pods-status", "warmers", "requests", "pull-jobs"] {
+            for policy in ["pods", "pods-status", "warmers", "nodes", "requests", "pull-jobs"] {
                 kubectl(&["delete", kind, &format!("{}{policy}", self.prefix)]).await;
             }
         }
@@ -115,7 +116,7 @@ async fn give_every_right_on_pods(world: &World) {
 #[tokio::test]
 async fn the_expressions_fit_the_types_of_the_objects() {
     let leashed = Leashed::new("leash-types").await;
-    for policy in ["pods", "pods-status", "warmers"] {
+    for policy in ["pods", "pods-status", "warmers", "nodes"] {
         let name = format!("{}{policy}", leashed.prefix);
         let warnings = eventually("the policy to be checked", || async {
             let arguments = ["get", "validatingadmissionpolicy", &name, "-o", "json"];

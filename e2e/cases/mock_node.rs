@@ -5,18 +5,29 @@ use std::process::Stdio;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::json;
+use swaplet::objects::pull_job::JobKind;
 use tokio::process::{Child, Command};
 
 use crate::audit::assert_swapped_once;
 use crate::controller::Controller;
 use crate::pods::{container, job, sidecar, spec};
-use crate::world::{World, eventually, variable};
+use crate::pull_jobs::Jobs;
+use crate::world::{World, eventually, kubectl, variable};
 
 fn start(world: &World, profile: &str) -> Child {
+    start_with(world, profile, &[])
+}
+
+fn start_with(world: &World, profile: &str, arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
     command.args(["mock-node", "--profile", profile, "--name", &world.namespace, "--kubeconfig", &variable("KUBECONFIG")]);
-    command.args(["--taint", "only=this-case:NoSchedule"]);
+    command.args(["--taint", "only=this-case:NoSchedule"]).args(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
+}
+
+async fn stop(process: &mut Child) {
+    let stopped = Command::new("kill").arg(process.id().unwrap().to_string()).status().await.unwrap();
+    assert!(stopped.success() && process.wait().await.unwrap().success());
 }
 
 /// The real scheduler, the real Job controller and the real swaplet get on with it; on SIGTERM it takes its Node away.
@@ -34,8 +45,7 @@ async fn job_completes_on(profile: &str) {
     world.job_ends("job", "Complete").await;
     let pods = world.pods().await;
     assert_swapped_once(&world.namespace, &[pods[0].metadata.name.as_deref().unwrap()]);
-    let stopped = Command::new("kill").arg(process.id().unwrap().to_string()).status().await.unwrap();
-    assert!(stopped.success() && process.wait().await.unwrap().success());
+    stop(&mut process).await;
     assert!(nodes.get_opt(&world.namespace).await.unwrap().is_none(), "the Node is still there");
     world.done().await;
 }
@@ -48,4 +58,37 @@ async fn a_job_completes_on_a_mock_kubelet() {
 #[tokio::test]
 async fn a_job_completes_on_a_mock_node_that_updates() {
     job_completes_on("updates").await;
+}
+
+/// On a mock node: a taint on the node of the cluster would be in the way of all other cases.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before() {
+    let jobs = Jobs::with_pods("startup-taint").await;
+    let (node, park) = (&jobs.world.namespace, &jobs.world.images.park);
+    let mut process = start_with(&jobs.world, "kubelet", &["--taint", "swaplet.io/warming=new:NoSchedule"]);
+    let nodes: Api<Node> = Api::all(jobs.world.client.clone());
+    eventually("the node", || async { nodes.get_opt(node).await.unwrap() }).await;
+    let keys = || async {
+        let taints = nodes.get(node).await.unwrap().spec.and_then(|spec| spec.taints).unwrap_or_default();
+        taints.into_iter().map(|taint| taint.key).filter(|key| !key.starts_with("node.kubernetes.io/")).collect::<Vec<_>>()
+    };
+    assert_eq!(keys().await, ["only", "swaplet.io/warming"]);
+    let kind = JobKind::ImagePullJob;
+    let spec = json!({
+        "image": jobs.world.images.work, "selector": {"names": [node]}, "parallelism": 0, "completionPolicy": {"type": "Never"},
+    });
+    jobs.create(kind, "j", &spec).await.unwrap();
+    let status = || async { jobs.api(kind).get("j").await.unwrap().data["status"].clone() };
+    let (role, account) = (format!("{node}-startup-taint"), format!("--serviceaccount={node}:swaplet"));
+    kubectl(&["create", "clusterrolebinding", &role, "--clusterrole", &role, &account]).await;
+    let arguments = ["--warm", "--park-image", park, "--warm-startup-taint", "--warm-startup-taint-timeout", "86400"];
+    let _controller = Controller::start_with(&jobs.world, &arguments).await;
+    eventually("the job to be paused", || async { status().await["message"].as_str()?.contains("paused").then_some(()) }).await;
+    assert_eq!(keys().await, ["only", "swaplet.io/warming"], "it waits for the job");
+    jobs.edit(kind, "j", &json!({"parallelism": 1})).await.unwrap();
+    eventually("the taint to be taken away", || async { (keys().await == ["only"]).then_some(()) }).await;
+    eventually("the job to tell of it", || async { (status().await["succeeded"] == 1).then_some(()) }).await;
+    kubectl(&["delete", "clusterrolebinding", &role]).await;
+    stop(&mut process).await;
+    jobs.done().await;
 }

@@ -40,8 +40,8 @@ pub async fn crds_are_there() {
 }
 
 /// A namespace for jobs.
-struct Jobs {
-    world: World,
+pub struct Jobs {
+    pub world: World,
 }
 
 impl Jobs {
@@ -51,7 +51,7 @@ impl Jobs {
     }
 
     /// A namespace under pod security `restricted` in which pods may be made, as `deploy/warm.yaml` has it.
-    async fn with_pods(case: &str) -> Self {
+    pub async fn with_pods(case: &str) -> Self {
         let jobs = Self::new(case).await;
         let namespace = &*jobs.world.namespace;
         let folder = tempfile::tempdir().unwrap();
@@ -105,25 +105,25 @@ impl Jobs {
         .await;
     }
 
-    async fn done(self) {
+    pub async fn done(self) {
         let namespace = self.world.namespace.clone();
-        for name in [namespace.clone(), format!("{namespace}-nodes")] {
+        for name in [namespace.clone(), format!("{namespace}-nodes"), format!("{namespace}-startup-taint")] {
             kubectl(&["delete", "clusterrole", "--ignore-not-found", &name]).await;
         }
         self.world.done().await;
     }
 
-    fn api(&self, kind: JobKind) -> Api<DynamicObject> {
+    pub fn api(&self, kind: JobKind) -> Api<DynamicObject> {
         Api::namespaced_with(self.world.client.clone(), &self.world.namespace, &kind.resource())
     }
 
-    async fn create(&self, kind: JobKind, name: &str, spec: &Value) -> kube::Result<DynamicObject> {
+    pub async fn create(&self, kind: JobKind, name: &str, spec: &Value) -> kube::Result<DynamicObject> {
         let resource = kind.resource();
         let job = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec});
         self.api(kind).create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await
     }
 
-    async fn edit(&self, kind: JobKind, name: &str, spec: &Value) -> kube::Result<DynamicObject> {
+    pub async fn edit(&self, kind: JobKind, name: &str, spec: &Value) -> kube::Result<DynamicObject> {
         self.api(kind).patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
     }
 }

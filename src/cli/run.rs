@@ -32,6 +32,8 @@ use crate::image::reference::ImageReference;
 
 /// The namespace of `deploy/warm.yaml`.
 const WARM_NAMESPACE: &str = "swaplet-warm";
+/// How long a node with the startup taint waits for its images.
+const STARTUP_TAINT_SECONDS: u32 = 300;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,8 +65,9 @@ Examples:
   swaplet park-image push registry.example/swaplet/park:v1
   swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --park-image registry.example/swaplet/park:v1
 
-  # And keep the exit image on all nodes that keep images
-  swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --warm-exit-images --park-image registry.example/swaplet/park:v1
+  # And keep the exit image on all nodes that keep images; new nodes that register with the taint swaplet.io/warming lose it when they have it
+  swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --warm-exit-images --warm-startup-taint \
+    --park-image registry.example/swaplet/park:v1
 
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
@@ -111,6 +114,14 @@ pub struct RunArgs {
     /// nodes get them at once. `swaplet warm status` tells where they are
     #[arg(long, env = "SWAPLET_WARM_EXIT_IMAGES", requires = "warm", requires = "exit_image")]
     warm_exit_images: bool,
+    /// Take the taint swaplet.io/warming, whatever its effect, from nodes that are Ready as soon as jobs of type Never and
+    /// --warm-exit-images have their images there: pods that do not tolerate it come to a new node when it is warm. Needs the role
+    /// swaplet-warm-startup-taint of deploy/warm.yaml
+    #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
+    warm_startup_taint: bool,
+    /// Seconds after which --warm-startup-taint takes the taint from a node that is not warm, from when it is seen Ready
+    #[arg(long, value_name = "SECONDS", default_value_t = STARTUP_TAINT_SECONDS, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    warm_startup_taint_timeout: u32,
     /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With --restart a container waits in it whose
     /// image has no other spelling; without it such containers are not restarted. The pods of --warm run its program
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
@@ -171,6 +182,8 @@ impl RunArgs {
             warm,
             warm_namespace,
             warm_exit_images,
+            warm_startup_taint,
+            warm_startup_taint_timeout,
             predownload,
             leader_elect,
             concurrency,
@@ -196,6 +209,7 @@ impl RunArgs {
             namespace: warm_namespace.into(),
             park_image: park_image.as_str().into(),
             exit_image,
+            startup_taint_timeout: warm_startup_taint.then(|| Duration::from_secs(warm_startup_taint_timeout.into())),
             time_of_day: Arc::new(time_of_day),
         });
         let park = park_image.map(|image| park(image, park_image_paths, &rules)).transpose()?;

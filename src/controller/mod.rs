@@ -48,4 +48,5 @@ pub mod writer_pull_job;
 pub mod writer_recreate;
 pub mod writer_restart;
 pub mod writer_restart_on;
+pub mod writer_startup_taint;
 pub mod writer_warm;

@@ -47,16 +47,7 @@ impl Writer {
                 Action::Delete { name, uid } => self.delete_warmer(warmers.pods(), name, uid).await,
             }
         });
-        written.await.unwrap_or_else(|outcome| match outcome {
-            Outcome::Applied(_) => Answer::Done,
-            Outcome::Conflict => Answer::Conflict,
-            Outcome::Gone => Answer::Gone,
-            Outcome::Denied(why) => Answer::Denied(why),
-            Outcome::Failed { retry_after, error } => {
-                tracing::debug!(node, error, "a write has failed");
-                Answer::Failed { retry_after }
-            }
-        })
+        written.await.unwrap_or_else(|outcome| answer(node, outcome))
     }
 
     /// Deletes a pod that nobody needs any more.
@@ -98,6 +89,20 @@ impl Writer {
         };
         let pod: WarmerPodWire = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
         Ok(Ok(pod.read().map_or(Answer::Done, |pod| Answer::Pod(Box::new(pod)))))
+    }
+}
+
+/// What a write for a node that was not applied has come to.
+pub(super) fn answer(node: &str, outcome: Outcome) -> Answer {
+    match outcome {
+        Outcome::Applied(_) => Answer::Done,
+        Outcome::Conflict => Answer::Conflict,
+        Outcome::Gone => Answer::Gone,
+        Outcome::Denied(why) => Answer::Denied(why),
+        Outcome::Failed { retry_after, error } => {
+            tracing::debug!(node, error, "a write has failed");
+            Answer::Failed { retry_after }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! A node gets one *warmer pod*, whose container runs the park program from a volume, so that nothing of an image ever runs. Its image is
 //! swapped from one to the next ([`node`]); that an image is there is believed only from the pod's status ([`evidence`]). [`nodes`] says
 //! where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a pull. [`known`] answers those
-//! who only ask.
+//! who only ask. [`startup_taint`] keeps pods from a node until its images are there.
 //!
 //! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as an argument, as everywhere here.
 
@@ -13,6 +13,7 @@ pub mod known;
 mod node;
 pub mod nodes;
 pub mod pulled;
+pub mod startup_taint;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -222,6 +223,12 @@ impl Warming {
     /// What is known of each node that can be warmed, in the order of names.
     pub fn progress(&self) -> impl Iterator<Item = (&str, &[ImageProgress])> {
         self.nodes.iter().map(|(name, node)| (&**name, &*node.images))
+    }
+
+    /// What is known of a node that can be warmed; nothing of any other.
+    #[must_use]
+    pub fn progress_on(&self, node: &str) -> Option<&[ImageProgress]> {
+        self.nodes.get(node).map(|node| &*node.images)
     }
 
     /// A node was seen.

@@ -178,8 +178,13 @@ impl World {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             let time_of_day = Arc::new(move || clock.now());
-            settings.warm =
-                Some(WarmSettings { namespace: namespace.into(), park_image: park_image.into(), exit_image: None, time_of_day });
+            settings.warm = Some(WarmSettings {
+                namespace: namespace.into(),
+                park_image: park_image.into(),
+                exit_image: None,
+                startup_taint_timeout: None,
+                time_of_day,
+            });
             change(settings);
         })
     }

@@ -3,6 +3,7 @@
 mod exit_images;
 mod nodes;
 mod sharing;
+mod startup_taint;
 mod troubles;
 
 use std::collections::BTreeMap;

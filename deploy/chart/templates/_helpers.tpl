@@ -131,6 +131,10 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if .Values.warm.jobs.exitImages }}
 - --warm-exit-images
 {{- end }}
+{{- if .Values.warm.jobs.startupTaint }}
+- --warm-startup-taint
+- --warm-startup-taint-timeout={{ .Values.warm.jobs.startupTaintSeconds }}
+{{- end }}
 {{- end }}
 {{- if .Values.predownload.enabled }}
 - --predownload

@@ -59,6 +59,7 @@ async fn rights_follow_what_is_on() {
 
     let jobs = rendered(&format!(
         "{VALUES},parkImage=r.example/park:1,warm.enabled=true,warm.namespace=w,warm.jobs.enabled=true,warm.jobs.secretNamespaces={{a}},warm.jobs.exitImages=true,\
+         warm.jobs.startupTaint=true,warm.jobs.startupTaintSeconds=60,\
          predownload.enabled=true,namespaces={{a}}"
     ))
     .await
@@ -67,12 +68,16 @@ async fn rights_follow_what_is_on() {
     let expected =
         ["swaplet", "swaplet-predownload", "swaplet-pull-jobs", "swaplet-pull-jobs-with-secrets", "swaplet-state", "swaplet-warm"];
     assert_eq!(bound, expected);
+    assert!(names(&jobs, "ClusterRoleBinding").contains(&"swaplet-warm-startup-taint"));
+    assert!(names(&jobs, "ValidatingAdmissionPolicy").contains(&"swaplet-leash-nodes"));
     let crds = ["imagelistpulljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io"];
     assert_eq!(names(&jobs, "CustomResourceDefinition"), crds);
     for word in [
         "- --warm\n",
         "- --warm-namespace=w\n",
         "- --warm-exit-images\n",
+        "- --warm-startup-taint\n",
+        "- --warm-startup-taint-timeout=60\n",
         "- --predownload\n",
         "- --park-image=r.example/park:1\n",
         r#"["w","a"]"#,

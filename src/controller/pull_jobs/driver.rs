@@ -43,6 +43,8 @@ pub struct WarmSettings {
     pub park_image: Box<str>,
     /// The exit image that every node is to have that keeps images, and with it those that are derived; `None`: jobs alone say what is pulled.
     pub exit_image: Option<Box<str>>,
+    /// How long a node with the startup taint is kept from pods until its images are there; `None`: the taint is left alone.
+    pub startup_taint_timeout: Option<Duration>,
     /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
 }
@@ -53,6 +55,7 @@ impl fmt::Debug for WarmSettings {
             .field("namespace", &self.namespace)
             .field("park_image", &self.park_image)
             .field("exit_image", &self.exit_image)
+            .field("startup_taint_timeout", &self.startup_taint_timeout)
             .finish_non_exhaustive()
     }
 }
@@ -191,6 +194,7 @@ async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
             PullAnswer::Reported(writer.report_pull_job(job, report).await.map(|stored| stored.map(Box::new)))
         }
         PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
+        PullWrite::Untaint(untaint) => PullAnswer::Warm(writer.untaint(untaint).await),
         PullWrite::DeletePod(pod) => PullAnswer::Deleted(writer.delete_warmer_pod(pod).await),
     }
 }
@@ -227,6 +231,7 @@ fn pulled(event: KubeEvent) -> Option<(Box<str>, Pulled)> {
 const fn resource(write: &PullWrite) -> &'static str {
     match write {
         PullWrite::Warm { .. } | PullWrite::DeletePod(_) => "pods",
+        PullWrite::Untaint(_) => "nodes",
         PullWrite::Report { job, .. } | PullWrite::DeleteJob(job) => job.kind.plural(),
     }
 }

@@ -21,7 +21,7 @@ use crate::controller::writer_pull_job::Report;
 use crate::controller::writer_warm::Warmers;
 use crate::decide::pull_job::{Status, exceeds_deadline, limits, status, time_to_live, unusable};
 use crate::decide::warm::pulled::Pulled;
-use crate::decide::warm::{Action, Answer, Ended};
+use crate::decide::warm::{Action, Answer, End, Ended};
 use crate::objects::pull_job::{Completion, PodWishes, PullJob};
 use crate::objects::warmer_pod::WarmerPod;
 use crate::objects::wire::PodWire;
@@ -201,6 +201,20 @@ impl Entry {
         if let Some(run) = self.run.as_mut().filter(|run| run.warmers.run == warmers.run) {
             run.warming.written(node, action, answer, now);
         }
+    }
+
+    /// What a job that goes on for ever has not proved on a node yet; nothing where it does not want the node, or can do nothing for it.
+    pub fn owes(&self, node: &str) -> Option<String> {
+        let run = self.run.as_ref().filter(|run| run.spec.completion == Completion::Never)?;
+        let job = format!("{} {}/{}", self.job.kind.as_str(), self.job.namespace, self.job.name);
+        if !self.selected.seen {
+            return Some(format!("{job}: which nodes it wants is not known"));
+        }
+        let cold = run.warming.progress_on(node)?.iter().find(|image| image.end != Some(End::Succeeded))?;
+        Some(match &cold.end {
+            Some(End::Failed(why)) => format!("{job}: {}: {why}", cold.image),
+            _ => format!("{job}: {}", cold.image),
+        })
     }
 
     pub fn news(&mut self) -> Vec<Ended> {

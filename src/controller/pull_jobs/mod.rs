@@ -9,6 +9,7 @@ mod entry;
 mod nodes;
 mod observe;
 mod room;
+mod taints;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use super::writer_pull_job::Report;
 use super::writer_warm::Warmers;
 use crate::decide::node_table::NodeTable;
 use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::startup_taint::{StartupTaints, Untaint};
 use crate::decide::warm::{Action, Answer, End};
 use crate::objects::node::NodeWire;
 use crate::objects::pull_job::{JobKind, PullJob};
@@ -78,12 +80,14 @@ pub enum PullWrite {
     DeleteJob(Box<PullJob>),
     /// A pod that no job needs is deleted.
     DeletePod(Box<WarmerPod>),
+    /// The startup taint is taken from a node.
+    Untaint(Box<Untaint>),
 }
 
 /// What became of a write.
 #[derive(Clone, Debug)]
 pub enum PullAnswer {
-    /// Of one for a node.
+    /// Of one for a node, or to it.
     Warm(Answer),
     /// Of a status: the job as it is stored.
     Reported(Result<Option<Box<PullJob>>, Outcome>),
@@ -151,12 +155,13 @@ impl PullJobs {
     pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
         let exit_images = exit_images::uid(&settings, &namespaces);
         let kept = exit_images::job(&settings, &exit_images, &BTreeSet::new());
+        let startup_taints = settings.startup_taint_timeout.map(StartupTaints::new);
         Self {
             settings,
             namespaces,
             exit_images,
             jobs: kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect(),
-            nodes: Nodes::new(table),
+            nodes: Nodes::new(table, startup_taints),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
             lists: BTreeMap::new(),
@@ -188,7 +193,7 @@ impl PullJobs {
         match happened {
             Happened::Job(kind, event) => self.see_job(kind, event),
             Happened::Node(event) => {
-                let ready_again = self.nodes.see(event);
+                let ready_again = self.nodes.see(event, now.since_start);
                 if let Some(node) = ready_again {
                     self.jobs.values_mut().for_each(|entry| entry.node_is_ready_again(&node, now.since_start));
                 }
@@ -305,6 +310,7 @@ impl PullJobs {
         for entry in self.jobs.values_mut() {
             writes.extend(entry.report(now));
         }
+        writes.extend(self.untaint(now.since_start));
         writes
     }
 
@@ -362,6 +368,12 @@ impl PullJobs {
         let entry = match &write {
             PullWrite::Warm { key, .. } => self.jobs.get_mut(key),
             PullWrite::Report { job, .. } | PullWrite::DeleteJob(job) => self.jobs.get_mut(&key_of(job)),
+            PullWrite::Untaint(untaint) => {
+                if let PullAnswer::Warm(answer) = &answer {
+                    self.untainted(untaint, answer, now.since_start);
+                }
+                None
+            }
             PullWrite::DeletePod(_) => None,
         };
         let Some(entry) = entry else { return };
@@ -379,7 +391,8 @@ impl PullJobs {
     /// When to look again if nothing happens.
     #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Duration> {
-        self.jobs.values().filter_map(|entry| entry.next_due(now)).min()
+        let of_taints = self.nodes.startup_taints.as_ref().and_then(|taints| taints.next_due(now.since_start));
+        self.jobs.values().filter_map(|entry| entry.next_due(now)).chain(of_taints).min()
     }
 }
 

@@ -1,12 +1,14 @@
 //! The nodes, as jobs ask for them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::controller::watch::Event;
 use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
 use crate::decide::pull_job::TargetNode;
 use crate::decide::warm::nodes::why_not;
+use crate::decide::warm::startup_taint::StartupTaints;
 use crate::objects::node::{Node, NodeWire};
 
 /// All nodes.
@@ -14,26 +16,28 @@ pub(super) struct Nodes {
     pub all: BTreeMap<Box<str>, TargetNode>,
     /// Whether they have been listed.
     pub seen: bool,
+    /// Those that wait for their images, where that is asked for.
+    pub startup_taints: Option<StartupTaints>,
     table: NodeTable,
     unlisted: BTreeSet<Box<str>>,
 }
 
 impl Nodes {
-    pub const fn new(table: NodeTable) -> Self {
-        Self { all: BTreeMap::new(), seen: false, table, unlisted: BTreeSet::new() }
+    pub const fn new(table: NodeTable, startup_taints: Option<StartupTaints>) -> Self {
+        Self { all: BTreeMap::new(), seen: false, startup_taints, table, unlisted: BTreeSet::new() }
     }
 
     /// Takes notice of it; the node, if it was not Ready and is so now.
-    pub fn see(&mut self, event: Event<NodeWire>) -> Option<Box<str>> {
+    pub fn see(&mut self, event: Event<NodeWire>, now: Duration) -> Option<Box<str>> {
         match event {
             Event::ListStart => self.unlisted = self.all.keys().cloned().collect(),
-            Event::Listed(node) | Event::Applied(node) => return self.apply(node.read()?),
+            Event::Listed(node) | Event::Applied(node) => return self.apply(node.read()?, now),
             Event::ListEnd => {
                 self.seen = true;
-                std::mem::take(&mut self.unlisted).iter().for_each(|name| drop(self.all.remove(name)));
+                std::mem::take(&mut self.unlisted).iter().for_each(|name| self.remove(name));
             }
             Event::Current(_) => {}
-            Event::Deleted(node) => drop(self.all.remove(&node.read()?.name)),
+            Event::Deleted(node) => self.remove(&node.read()?.name),
             Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
                 tracing::warn!(error, "cannot watch nodes, on which images are to be; trying again")
             }
@@ -41,8 +45,14 @@ impl Nodes {
         None
     }
 
-    fn apply(&mut self, node: Node) -> Option<Box<str>> {
+    fn remove(&mut self, name: &str) {
+        self.all.remove(name);
+        self.startup_taints.iter_mut().for_each(|taints| taints.leave(name));
+    }
+
+    fn apply(&mut self, node: Node, now: Duration) -> Option<Box<str>> {
         self.unlisted.remove(&node.name);
+        self.startup_taints.iter_mut().for_each(|taints| taints.see(&node, now));
         let why_not = why_not(&node, &Recognised::of(&node, &self.table));
         let labels = node.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let before = self.all.insert(node.name.clone(), TargetNode { uid: node.uid, labels, ready: node.ready, why_not });
