@@ -88,6 +88,14 @@ fn the_paths_are_listed_in_three_forms() {
     assert!(json[0]["path"].is_string() && json[0]["source"].is_string());
 }
 
+/// A container that was to be parked would end.
+#[test]
+fn one_image_cannot_park_containers_and_end_them() {
+    let ran = swaplet(&["run", "--restart", "--exit-image", "r.example/x:v1", "--park-image", "r.example/x:v1"]);
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(text(&ran.stderr).contains("--park-image r.example/x:v1 is an exit image"), "{}", text(&ran.stderr));
+}
+
 #[test]
 fn probing_teaches_and_needs_two_images() {
     let help = text(&swaplet(&["probe", "--help"]).stdout);

@@ -1,18 +1,22 @@
 //! Single containers of running pods are restarted, by requests, on a real kubelet.
 
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject, PostParams};
+use kube::api::{ApiResource, DynamicObject, PostParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use swaplet::controller::clock::time_of_day;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
-use crate::audit::written_in;
+use crate::audit::{Written, written_in};
 use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::witness::Witness;
-use crate::world::{World, eventually, kubectl};
+use crate::world::{PATIENCE, World, eventually, kubectl};
 
 static CRD: OnceCell<()> = OnceCell::const_new();
 
@@ -96,6 +100,12 @@ impl Restarts {
         (status["phase"] == "Completed").then(|| status["containerRecreateStates"].clone())
     }
 
+    /// What becomes of a request from now on: a version that lasts for a moment only is not missed.
+    pub async fn versions(&self, name: &str) -> Versions {
+        let one = WatchParams::default().fields(&format!("metadata.name={name}"));
+        Versions(self.requests.watch(&one, "0").await.unwrap().boxed())
+    }
+
     /// A controller that is killed at its first write, when the API server has carried it out and it does not know yet. The resource written.
     pub async fn life_of_one_write(&self, witness: &Witness, arguments: &[&str]) -> String {
         let written = witness.life_of_one_write(&self.world, arguments).await;
@@ -111,6 +121,37 @@ impl Restarts {
             written.push(self.life_of_one_write(&witness, arguments).await);
         }
         written
+    }
+}
+
+/// The versions of a request that are still to come.
+pub struct Versions(BoxStream<'static, kube::Result<WatchEvent<DynamicObject>>>);
+
+impl Versions {
+    async fn next<T>(&mut self, what: &str, is_it: impl Fn(WatchEvent<DynamicObject>) -> Option<T>) -> T {
+        let found = async {
+            loop {
+                let event = self.0.try_next().await.unwrap().unwrap_or_else(|| panic!("the watch has ended before {what}"));
+                if let Some(found) = is_it(event) {
+                    return found;
+                }
+            }
+        };
+        timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    }
+
+    /// The next one of which this is true.
+    pub async fn next_that_is(&mut self, what: &str, is_it: impl Fn(&DynamicObject) -> bool) -> DynamicObject {
+        let changed = |event| match event {
+            WatchEvent::Added(request) | WatchEvent::Modified(request) => Some(request).filter(&is_it),
+            _ => None,
+        };
+        self.next(&format!("the request to be {what}"), changed).await
+    }
+
+    /// Waits until it is deleted.
+    pub async fn deleted(&mut self) {
+        self.next("the request to be deleted", |event| matches!(event, WatchEvent::Deleted(_)).then_some(())).await;
     }
 }
 
@@ -244,11 +285,39 @@ async fn two_requests_at_once_both_end() {
     restart.world.done().await;
 }
 
+/// A container that is ready when it is started for the first time, and later only when there is a file `go`.
+fn ready_once(world: &World) -> Value {
+    let mut app = container(world, "app", COUNTS);
+    let probe = "[ $(wc -l < /shared/starts) -le 1 ] || test -e /shared/go";
+    app["readinessProbe"] = json!({"exec": {"command": ["sh", "-c", probe]}, "periodSeconds": 1});
+    app
+}
+
+#[tokio::test]
+async fn the_second_of_two_in_order_waits_until_the_first_is_ready() {
+    let restart = Restarts::new("restart-ordered").await;
+    let _controller = restart.controller().await;
+    restart.run_pod_with("Always", ready_once(&restart.world)).await;
+    let both = json!({"podName": "p", "containers": [{"name": "app"}, {"name": "log"}], "strategy": {"orderedRecreate": true}});
+    restart.request("r", &both).await;
+    restart.world.pod_is("p", "restarted", |pod| restarts(pod, "app") == 1 && started(pod, "app").is_some()).await;
+    let not_ready_before = time_of_day();
+    kubectl(&["exec", "-n", &restart.world.namespace, "p", "-c", "log", "--", "touch", "/shared/go"]).await;
+    let done = |name: &str| json!({"name": name, "phase": "Succeeded", "isKilled": true});
+    assert_eq!(restart.completed("r").await, json!([done("app"), done("log")]));
+    let after = restart.world.pod_is("p", "there", |_| true).await;
+    assert_eq!((restarts(&after, "app"), restarts(&after, "log")), (1, 1));
+    let swaps: Vec<_> = written_in(&restart.world.namespace).into_iter().filter(Written::is_applied_swap).collect();
+    assert!(swaps.len() == 2 && swaps[1].at > not_ready_before, "{not_ready_before}: {swaps:#?}");
+    restart.world.done().await;
+}
+
 #[tokio::test]
 async fn a_pod_that_is_deleted_halfway_ends_the_request() {
     let restart = Restarts::new("restart-deleted").await;
     let _controller = restart.controller().await;
-    restart.run_pod("Always", "trap 'sleep 3; exit 143' TERM; while true; do sleep 0.1; done").await;
+    // It is not ready any more, so the request goes on for as long as the pod is there.
+    restart.run_pod_with("Always", ready_once(&restart.world)).await;
     restart.request("r", &app()).await;
     restart.world.pod_is("p", "changed", is_changed).await;
     restart.world.api::<Pod>().delete("p", &Default::default()).await.unwrap();

@@ -4,9 +4,10 @@
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::audit::written_in;
 use crate::pods::{EXITS_143, container, pod, spec};
 use crate::restart::{Restarts, restarts, started, status};
 use crate::world::{eventually, kubectl};
@@ -21,7 +22,8 @@ async fn run_pod(case: &Restarts, lifecycle: Value, gated: bool) -> Pod {
     containers[0]["lifecycle"] = lifecycle;
     let mut spec = spec("Always", containers);
     spec["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
-    spec["terminationGracePeriodSeconds"] = 30.into();
+    // Longer than any hook takes.
+    spec["terminationGracePeriodSeconds"] = 300.into();
     if gated {
         spec["readinessGates"] = json!([{"conditionType": "KruisePodReady"}]);
     }
@@ -31,6 +33,17 @@ async fn run_pod(case: &Restarts, lifecycle: Value, gated: bool) -> Pod {
 
 fn hook(name: &str) -> Value {
     json!({name: {"exec": {"command": ["sh", "-c", format!("echo {name} >> /shared/hooks; sleep {HOOK}")]}}})
+}
+
+/// A hook of `app` that says when it begins and lasts until [`go`].
+fn hook_until_go() -> Value {
+    let script = "date +%s >> /shared/hooks; until test -e /shared/go; do sleep 0.1; done";
+    json!({"preStop": {"exec": {"command": ["sh", "-c", script]}}})
+}
+
+/// `app` runs until its hook has ended.
+async fn go(case: &Restarts) {
+    kubectl(&["exec", "-n", &case.world.namespace, "p", "-c", "app", "--", "touch", "/shared/go"]).await;
 }
 
 async fn hooks(case: &Restarts) -> String {
@@ -65,37 +78,32 @@ async fn crr_e1_one_container_with_a_minimum_time_and_a_time_to_live() {
     let _controller = case.controller().await;
     let before = run_pod(&case, json!({}), false).await;
     let strategy = json!({"minStartedSeconds": 5});
+    let mut versions = case.versions("r").await;
     case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "strategy": strategy, "ttlSecondsAfterFinished": 3})).await;
-    let request = eventually("the request to be taken up", || async {
-        let request = case.requests.get("r").await.unwrap();
-        request.labels().contains_key("crr.apps.kruise.io/pod-uid").then_some(request)
-    })
-    .await;
+    let request = versions.next_that_is("taken up", |request| request.labels().contains_key("crr.apps.kruise.io/pod-uid")).await;
     let node = before.spec.as_ref().unwrap().node_name.clone().unwrap();
     let labels = json!({"crr.apps.kruise.io/active": "true", "crr.apps.kruise.io/node-name": node,
         "crr.apps.kruise.io/pod-uid": before.uid().unwrap()});
     assert_eq!(json!(request.labels()), labels);
     let spec = &request.data["spec"];
-    assert_eq!(spec["strategy"], json!({"failurePolicy": "Fail", "minStartedSeconds": 5, "terminationGracePeriodSeconds": 30}));
+    assert_eq!(spec["strategy"], json!({"failurePolicy": "Fail", "minStartedSeconds": 5, "terminationGracePeriodSeconds": 300}));
     let context = json!({"containerID": status(&before, "app").unwrap().container_id, "restartCount": 0});
     assert_eq!(spec["containers"], json!([{"name": "app", "statusContext": context}]));
-    let over = eventually("the request to be completed and released", || async {
-        let request = case.requests.get("r").await.unwrap();
-        let released = !request.labels().contains_key("crr.apps.kruise.io/active");
-        (request.data["status"]["phase"] == "Completed" && released).then_some(request)
-    })
-    .await;
+    let is_over = |request: &DynamicObject| {
+        request.data["status"]["phase"] == "Completed" && !request.labels().contains_key("crr.apps.kruise.io/active")
+    };
+    let over = versions.next_that_is("completed and released", is_over).await;
     assert_eq!(over.data["status"]["containerRecreateStates"], json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]));
     let after = see(&case).await;
     assert_eq!((restarts(&after, "app"), restarts(&after, "sidecar")), (1, 0));
     let completed: Timestamp = over.data["status"]["completionTime"].as_str().unwrap().parse().unwrap();
     assert!(seconds(started(&after, "app").unwrap(), completed) > 4);
-    eventually("its time to be over", || async { case.requests.get_opt("r").await.unwrap().is_none().then_some(()) }).await;
+    versions.deleted().await;
     case.world.done().await;
 }
 
-/// How long after `app` was stopped `sidecar` was, with a postStart hook of `app`.
-async fn gap(case: &str, strategy: Value) -> i64 {
+/// The pod after the restart of both containers, with a postStart hook of `app`, and how many writes that took.
+async fn restart_both(case: &str, strategy: Value) -> (Pod, usize) {
     let case = Restarts::new(case).await;
     let _controller = case.controller().await;
     run_pod(&case, hook("postStart"), false).await;
@@ -104,33 +112,42 @@ async fn gap(case: &str, strategy: Value) -> i64 {
     let after = see(&case).await;
     assert_eq!((restarts(&after, "app"), restarts(&after, "sidecar")), (1, 1));
     assert_eq!(hooks(&case).await, "postStart\npostStart\n");
-    let gap = seconds(finished(&after, "app"), finished(&after, "sidecar"));
+    let writes = written_in(&case.world.namespace).iter().filter(|write| write.is_applied_swap()).count();
     case.world.done().await;
-    gap
+    (after, writes)
+}
+
+/// Both are stopped before one is started: so does a kubelet with one change of both.
+async fn do_not_wait(case: &str, strategy: Value) {
+    let (after, writes) = restart_both(case, strategy).await;
+    assert_eq!(writes, 1);
+    assert!(finished(&after, "sidecar") <= started(&after, "app").unwrap(), "as if it had waited: {after:#?}");
+}
+
+async fn second_waits(case: &str, strategy: Value) {
+    let (after, writes) = restart_both(case, strategy).await;
+    assert_eq!(writes, 2);
+    assert!(seconds(finished(&after, "app"), finished(&after, "sidecar")) >= HOOK, "{after:#?}");
 }
 
 #[tokio::test]
 async fn crr_e1b_crr_e2_two_containers_do_not_wait_for_each_other() {
-    let gap = gap("crr-e2", json!({})).await;
-    assert!(gap < HOOK, "{gap} s: as if it had waited");
+    do_not_wait("crr-e2", json!({})).await;
 }
 
 #[tokio::test]
 async fn crr_e2b_ordered_the_second_waits_for_the_post_start_of_the_first() {
-    let gap = gap("crr-e2b", json!({"orderedRecreate": true})).await;
-    assert!(gap >= HOOK, "{gap} s");
+    second_waits("crr-e2b", json!({"orderedRecreate": true})).await;
 }
 
 #[tokio::test]
 async fn crr_e4_by_force_two_containers_do_not_wait_for_each_other() {
-    let gap = gap("crr-e4", json!({"forceRecreate": true})).await;
-    assert!(gap < HOOK, "{gap} s: as if it had waited");
+    do_not_wait("crr-e4", json!({"forceRecreate": true})).await;
 }
 
 #[tokio::test]
 async fn crr_e4b_by_force_and_ordered_the_second_waits() {
-    let gap = gap("crr-e4b", json!({"forceRecreate": true, "orderedRecreate": true})).await;
-    assert!(gap >= HOOK, "{gap} s");
+    second_waits("crr-e4b", json!({"forceRecreate": true, "orderedRecreate": true})).await;
 }
 
 /// The kubelet runs the pod's own hook.
@@ -155,10 +172,12 @@ async fn crr_e3_the_pre_stop_hook_runs_to_its_end() {
 async fn crr_e3b_the_deadline_passes_while_the_pre_stop_hook_runs() {
     let case = Restarts::new("crr-e3b").await;
     let _controller = case.controller().await;
-    run_pod(&case, json!({"preStop": {"exec": {"command": ["sleep", "12"]}}}), false).await;
-    case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 6})).await;
+    run_pod(&case, hook_until_go(), false).await;
+    case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 20})).await;
     let message = "recreating has exceeded the activeDeadlineSeconds";
     assert_eq!(case.completed("r").await, json!([{"name": "app", "phase": "Failed", "message": message, "isKilled": true}]));
+    assert_eq!(restarts(&see(&case).await, "app"), 0);
+    go(&case).await;
     let after = case.world.pod_is("p", "restarted all the same", |pod| restarts(pod, "app") == 1 && started(pod, "app").is_some()).await;
     assert_eq!(restarts(&after, "sidecar"), 0);
     case.world.done().await;
@@ -189,7 +208,7 @@ async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
     const OTHER: &str = r#"{"userAgent":"Lifecycle","key":"another"}"#;
     let case = Restarts::new("crr-e3c").await;
     let _controller = case.controller().await;
-    run_pod(&case, hook("preStop"), true).await;
+    run_pod(&case, hook_until_go(), true).await;
     say(&case, "True", "").await;
     case.world.pod_is("p", "ready", is_ready).await;
 
@@ -199,6 +218,7 @@ async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
     let kept = case.world.pod_is("p", "kept not ready", |pod| gate(pod) == ("False", &*alone)).await;
     assert_eq!((is_ready(&kept), restarts(&kept, "app")), (false, 0), "before anything is stopped");
     say(&case, "False", &format!("[{},{OTHER}]", ours("r"))).await;
+    go(&case).await;
     assert_eq!(case.completed("r").await, all("Succeeded"));
     let others = format!("[{OTHER}]");
     let left = case.world.pod_is("p", "kept not ready by another alone", |pod| gate(pod) == ("False", &*others)).await;
@@ -207,7 +227,8 @@ async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
     let message = request.data["status"]["message"].as_str().unwrap();
     assert!(message.contains("terminationGracePeriodSeconds 3 is not honoured"), "{message}");
     let since: Timestamp = request.annotations()["crr.apps.kruise.io/unready-acquired"].parse().unwrap();
-    assert!(seconds(since, finished(&left, "app")) >= 3 + HOOK, "first the time, then the hook");
+    let hook: i64 = hooks(&case).await.trim().parse().unwrap();
+    assert!(hook >= since.as_second() + 3, "first the time, then the hook");
 
     // Nobody else keeps it so.
     say(&case, "True", "[]").await;

@@ -154,17 +154,6 @@ impl Restart {
     }
 }
 
-impl Restart {
-    /// A decision whose write is refused at once is a read, which might as well come later.
-    fn is_idle(&self, last: &State, state: &State, step: Step) -> bool {
-        match step {
-            Step::Decide(nth, _) => !self.all_orders && state.controllers[nth].sent == NOTHING,
-            Step::Mend(_) => !self.all_orders && state.strays == last.strays,
-            _ => false,
-        }
-    }
-}
-
 impl Model for Restart {
     type State = State;
     type Action = Event;

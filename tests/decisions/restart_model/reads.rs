@@ -1,7 +1,7 @@
 //! What controllers have read, as far as it can make a difference.
 
 use super::model::Restart;
-use super::state::{ABSENT, Controller, Id, NOTHING, State};
+use super::state::{ABSENT, Controller, Id, NOTHING, State, Step};
 use super::world::{Mutant, Stores};
 
 impl Restart {
@@ -28,6 +28,15 @@ impl Restart {
             if pod == NOTHING || is_over && self.is_guarded() {
                 state.controllers[nth].pod = state.pod;
             }
+        }
+    }
+
+    /// A decision whose write is refused at once is a read, which might as well come later.
+    pub fn is_idle(&self, last: &State, state: &State, step: Step) -> bool {
+        match step {
+            Step::Decide(nth, _) => !self.all_orders && state.controllers[nth].sent == NOTHING,
+            Step::Mend(_) => !self.all_orders && state.strays == last.strays,
+            _ => false,
         }
     }
 
