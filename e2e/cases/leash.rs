@@ -31,7 +31,7 @@ pub struct Leashed {
 
 impl Leashed {
     pub async fn new(case: &str) -> Self {
-        let world = World::new(case).await;
+        let world = World::without_leash(case).await;
         give_every_right_on_pods(&world).await;
         let manifest = manifest(&world);
         let file = world.kubeconfig.with_file_name("leash.json");

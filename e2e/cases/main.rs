@@ -10,7 +10,8 @@
 //! * `SWAPLET_E2E_HELM`: Helm, for the cases that install swaplet in the cluster
 //!
 //! Each case has a namespace and controllers of its own, so all of them run at once. The controller is the real binary, with
-//! a ServiceAccount that has the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no others.
+//! a ServiceAccount that has the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no others, and is on
+//! the leash of `deploy/leash.yaml`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 
@@ -26,6 +27,7 @@ mod imported;
 mod install;
 mod leader;
 mod leash;
+mod leashes;
 mod mock_node;
 mod pods;
 mod predownload;

@@ -67,7 +67,7 @@ fn results(found: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn on_the_kubelet_every_way_works() {
-    let world = World::new("probe").await;
+    let world = World::without_leash("probe").await;
     let rights = Rights::grant(&world).await;
     let (output, found) = probe(&world, &variable("SWAPLET_E2E_NODE")).await;
     assert_eq!(results(&found), ["Works", "Works", "Works"], "{found:#}");
@@ -78,7 +78,7 @@ async fn on_the_kubelet_every_way_works() {
 }
 
 async fn on_a_virtual_node(case: &str, options: &[&str], expected: [&str; 3], verdict: &str) {
-    let world = World::new(case).await;
+    let world = World::without_leash(case).await;
     let rights = Rights::grant(&world).await;
     let node = VirtualNode::start(&world, options).await;
     let (output, found) = probe(&world, &world.namespace).await;
@@ -118,7 +118,7 @@ async fn on_a_node_that_fails_on_images_finish_works() {
 /// Nothing is created for it.
 #[tokio::test]
 async fn a_node_that_is_not_there_or_not_ready_is_said() {
-    let world = World::new("probe-not-ready").await;
+    let world = World::without_leash("probe-not-ready").await;
     let rights = Rights::grant(&world).await;
     let name = &world.namespace;
     let (output, _) = probe(&world, name).await;
@@ -139,7 +139,7 @@ async fn a_node_that_is_not_there_or_not_ready_is_said() {
 
 #[tokio::test]
 async fn ctrl_c_deletes_the_pod_and_says_so() {
-    let world = World::new("probe-ctrl-c").await;
+    let world = World::without_leash("probe-ctrl-c").await;
     let rights = Rights::grant(&world).await;
     let mut child = command(&world, &variable("SWAPLET_E2E_NODE")).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -157,7 +157,7 @@ async fn a_native_sidecar_is_left_to_the_kubelet() {
 /// The exit image must run where everything is forbidden that Kubernetes can forbid.
 #[tokio::test]
 async fn restricted_pod_security() {
-    let world = World::with_labels("restricted", json!({"pod-security.kubernetes.io/enforce": "restricted"})).await;
+    let world = World::with_labels("restricted", &[("pod-security.kubernetes.io/enforce", "restricted")]).await;
     let _controller = Controller::start(&world).await;
     let containers = [main_ok(&world), sidecar(&world, "log", EXITS_143)].map(|mut container| {
         container["securityContext"] = json!({

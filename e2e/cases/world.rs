@@ -19,6 +19,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
 use crate::images::Images;
+use crate::leashes;
 
 /// Everything that a case waits for happens within this time, on a machine with two busy cores.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -41,10 +42,22 @@ pub fn variable(name: &str) -> String {
 
 impl World {
     pub async fn new(case: &str) -> Self {
-        Self::with_labels(case, json!({})).await
+        Self::with_labels(case, &[]).await
     }
 
-    pub async fn with_labels(case: &str, labels: serde_json::Value) -> Self {
+    /// With these labels besides that of the leash.
+    pub async fn with_labels(case: &str, more: &[(&str, &str)]) -> Self {
+        let mut labels = leashes::labels().await;
+        more.iter().for_each(|(label, value)| labels[label] = json!(value));
+        Self::create(case, labels).await
+    }
+
+    /// For what people do, who are not on the leash, and for leashes of the case itself.
+    pub async fn without_leash(case: &str) -> Self {
+        Self::create(case, json!({})).await
+    }
+
+    async fn create(case: &str, labels: serde_json::Value) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let images = IMAGES.get_or_init(|| async { Images::push(&variable("SWAPLET_E2E_REGISTRY")).await }).await;
         let client = Client::try_default().await.expect("KUBECONFIG");

@@ -18,6 +18,8 @@ mod daemon;
 mod images;
 mod install;
 mod installations;
+#[path = "../cases/leashes.rs"]
+mod leashes;
 mod outcomes;
 #[path = "../cases/pods.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
