@@ -1,5 +1,7 @@
 //! What the API server says was written: the witness that the controller cannot influence.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -38,20 +40,27 @@ pub fn written_in(namespace: &str) -> Vec<Written> {
 
 /// Everything that a user wrote, in order; in one namespace, or anywhere.
 pub fn written_by(user: &str, namespace: Option<&str>) -> Vec<Written> {
-    let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
-    let lines = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
-    lines.lines().filter(|line| line.contains(user)).filter_map(|line| read(line, user, namespace)).collect()
+    entries_of(user).into_iter().filter_map(|entry| read(&entry, namespace)).collect()
 }
 
-fn read(line: &str, user: &str, namespace: Option<&str>) -> Option<Written> {
-    let entry: Value = serde_json::from_str(line).ok()?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+fn entries_of(user: &str) -> Vec<Value> {
+    let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
+    let lines = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
+    let of_user = lines.lines().filter(|line| line.contains(user));
+    of_user.filter_map(|line| serde_json::from_str(line).ok()).filter(|entry: &Value| entry["user"]["username"] == user).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn read(entry: &Value, namespace: Option<&str>) -> Option<Written> {
     let verb = text(&entry["verb"]);
-    let is_write = !["get", "list", "watch"].contains(&verb.as_str());
+    let is_write = entry["level"] == "Request";
     let is_end = entry["stage"] == "ResponseComplete";
     let is_there = namespace.is_none_or(|namespace| entry["objectRef"]["namespace"] == namespace);
     let at = text(&entry["requestReceivedTimestamp"]).parse().ok()?;
-    (is_write && is_end && is_there && entry["user"]["username"] == user).then(|| Written {
+    (is_write && is_end && is_there).then(|| Written {
         at,
         resource: text(&entry["objectRef"]["resource"]),
         subresource: text(&entry["objectRef"]["subresource"]),
@@ -60,6 +69,18 @@ fn read(line: &str, user: &str, namespace: Option<&str>) -> Option<Written> {
         body: entry["requestObject"].clone(),
         verb,
     })
+}
+
+/// Everything that a user has asked for since then, writes or not, as verb and resource; each once.
+pub fn asked_by(user: &str, since: Timestamp) -> BTreeSet<(String, String)> {
+    let mut asked = BTreeSet::new();
+    for entry in entries_of(user) {
+        let at: Timestamp = entry["requestReceivedTimestamp"].as_str().unwrap().parse().unwrap();
+        if at >= since {
+            asked.insert((text(&entry["verb"]), text(&entry["objectRef"]["resource"])));
+        }
+    }
+    asked
 }
 
 /// The pods whose images the controller of this namespace has changed, each as often as that was done, sorted.

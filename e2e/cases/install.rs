@@ -6,10 +6,11 @@ mod installation;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
+use swaplet::controller::clock::time_of_day;
 use tokio::time::sleep;
 
 use self::installation::Installation;
-use crate::audit::{Written, written_by};
+use crate::audit::{Written, asked_by, written_by};
 use crate::pods::{EXITS_143, container, job, sidecar, spec};
 use crate::restart::{Restarts, succeeded};
 use crate::restart_parking::{forced, image, park_and_die, was_parked_once, without_a_name};
@@ -82,6 +83,57 @@ async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own
     world.all_complete(&jobs).await;
 
     assert_eq!(swapped_by(&installation, &world), pods_of_jobs(&world).await, "one change of an image per pod");
+    installation.uninstall().await;
+    installation.done().await;
+    world.done().await;
+}
+
+/// The machine has nothing else to do meanwhile.
+#[tokio::test]
+async fn ten_dead_leaders_and_an_upgrade_fail_none_of_hundreds_of_jobs() {
+    let world = World::new("install-load").await;
+    let installation = Installation::new(&world).await;
+    installation.helm("install", &[]).await;
+    let (mut jobs, ()) = tokio::join!(world.stream_of_jobs("killed", 300), async {
+        let mut leader = installation.leader().await;
+        for _ in 0..10 {
+            installation.kill_for_good(&leader).await;
+            leader = installation.leader_after(&leader).await;
+            // It leads for a while.
+            sleep(Duration::from_secs(5)).await;
+        }
+    });
+    let (more, ()) = tokio::join!(world.stream_of_jobs("upgraded", 60), installation.helm("upgrade", &["--set", "log.format=text"]));
+    jobs.extend(more);
+    world.all_complete(&jobs).await;
+    assert_eq!(swapped_by(&installation, &world), pods_of_jobs(&world).await, "one change of an image per pod");
+    installation.uninstall().await;
+    installation.done().await;
+    world.done().await;
+}
+
+/// For so long nothing happens.
+const IDLE: Duration = Duration::from_secs(600);
+
+#[tokio::test]
+async fn an_idle_installation_writes_its_lease_and_nothing_else() {
+    let world = World::new("install-idle").await;
+    let installation = Installation::new(&world).await;
+    let all = format!("{},restart.enabled=true,predownload.enabled=true", jobs_by(&world));
+    installation.helm("install", &["--set", &all]).await;
+    // Pods of which it knows: one that runs, and one that it has ended.
+    world.create_pod(crate::pods::pod("runs", spec("Always", vec![container(&world, "app", EXITS_143)]))).await;
+    let jobs = world.stream_of_jobs("ended", 1).await;
+    world.all_complete(&jobs).await;
+    installation.pull(&world).await;
+    // What is told late, and warmer pods that leave late.
+    sleep(Duration::from_secs(60)).await;
+
+    let since = time_of_day();
+    sleep(IDLE).await;
+    let asked = asked_by(&installation.account(), since);
+    let (of_lease, other): (Vec<_>, Vec<_>) = asked.iter().partition(|(_, resource)| resource == "leases");
+    assert!(!of_lease.is_empty() && other.iter().all(|(verb, _)| verb == "watch"), "{asked:?}");
     installation.uninstall().await;
     installation.done().await;
     world.done().await;

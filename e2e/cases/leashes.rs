@@ -27,7 +27,7 @@ async fn apply() -> String {
         )
         .replace(
             r#"["registry.example/swaplet/exit:v1"]"#,
-            &json!(["*/swaplet/exit:e2e", format!("{registry}/e2e/derived-*@*")]).to_string(),
+            &json!(["*/swaplet/exit:e2e*", format!("{registry}/e2e/derived-*@*")]).to_string(),
         )
         .replace(r#"["registry.example/swaplet/park:v1"]"#, &json!([format!("{registry}/swaplet/park:e2e")]).to_string())
         .replace(r#"["swaplet-warm"]"#, r#"["*"]"#);

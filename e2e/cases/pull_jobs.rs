@@ -337,7 +337,7 @@ async fn without_the_right_to_make_pods_a_job_fails_and_names_it() {
 async fn the_exit_image_is_on_the_node_before_a_pod_needs_it() {
     let mut jobs = Jobs::with_pods("pull-exit").await;
     let (registry, process) = (variable("SWAPLET_E2E_REGISTRY"), std::process::id());
-    let exit = format!("{registry}/e2e/exit-{process}:v1");
+    let exit = format!("{registry}/swaplet/exit:e2e-{process}");
     send(&exit, &build(Kind::Exit, [format!("/only/{process}")]).unwrap()).await;
     let Images { work, park, missing, .. } = jobs.world.images;
     let images = Images { work: work.clone(), exit: exit.clone(), park: park.clone(), missing: missing.clone() };

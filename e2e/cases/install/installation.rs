@@ -52,12 +52,12 @@ impl Installation {
 
     /// `helm install` or `helm upgrade`; comes back when both replicas are ready.
     pub async fn helm(&self, command: &str, more: &[&str]) {
-        let release = [command, "swaplet", CHART, "--namespace", &self.namespace, "--set", &self.values, "--wait", "--timeout", "180s"];
+        let release = [command, "swaplet", CHART, "--namespace", &self.namespace, "--set", &self.values, "--wait", "--timeout", "600s"];
         run_helm(&[&release[..], more].concat()).await.unwrap();
     }
 
     pub async fn uninstall(&self) {
-        run_helm(&["uninstall", "swaplet", "--namespace", &self.namespace, "--wait", "--timeout", "180s"]).await.unwrap();
+        run_helm(&["uninstall", "swaplet", "--namespace", &self.namespace, "--wait", "--timeout", "600s"]).await.unwrap();
         let label = "app.kubernetes.io/managed-by=Helm,app.kubernetes.io/name=swaplet";
         let kinds = "clusterroles,clusterrolebindings,flowschemas,validatingadmissionpolicies,validatingadmissionpolicybindings";
         let left = kubectl(&["get", kinds, "-l", label, "-o", "name"]).await;
@@ -66,18 +66,33 @@ impl Installation {
 
     /// The name of the pod that leads.
     pub async fn leader(&self) -> String {
+        self.leader_after("").await
+    }
+
+    /// The name of the pod that leads when this one does not any more.
+    pub async fn leader_after(&self, before: &str) -> String {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &self.namespace);
         eventually("a leader", || async {
             let holder = leases.get_opt("swaplet").await.unwrap()?.spec?.holder_identity?;
-            holder.rsplit_once('_').map(|(pod, _)| pod.to_owned())
+            holder.rsplit_once('_').map(|(pod, _)| pod.to_owned()).filter(|pod| pod != before)
         })
         .await
     }
 
-    /// SIGKILL, from outside: its kubelet starts it again.
-    pub async fn kill(&self, pod: &str) {
+    async fn send_sigkill(&self, pod: &str) {
         let process = process_of(&self.namespace, pod).expect("the process of the leader");
         assert!(Command::new("kill").args(["-s", "KILL", &process]).status().await.unwrap().success());
+    }
+
+    /// SIGKILL, and another pod takes its place: one that has died several times is started again later and later.
+    pub async fn kill_for_good(&self, pod: &str) {
+        self.send_sigkill(pod).await;
+        kubectl(&["delete", "pod", pod, "--wait=false", "-n", &self.namespace]).await;
+    }
+
+    /// SIGKILL, from outside: its kubelet starts it again.
+    pub async fn kill(&self, pod: &str) {
+        self.send_sigkill(pod).await;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         eventually("the leader to be started again", || async {
             let statuses = pods.get(pod).await.unwrap().status?.container_statuses?;
