@@ -4,6 +4,7 @@
 //! when its turn comes.
 
 mod around;
+mod census;
 mod entry;
 mod isolation;
 mod jobs;
@@ -13,6 +14,8 @@ mod restarts;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use self::census::Census;
+pub use self::census::Timed;
 use self::entry::Entry;
 use super::budgets::Budgets;
 use super::derive::Pushed;
@@ -66,9 +69,9 @@ pub enum Effect {
     /// A decision about a pod, where it differs from the one before.
     Decided(Reason),
     /// A write was applied so long after the mains were seen done.
-    Swapped(Duration),
-    /// A pod is finished, so long after its first swap.
-    Ended(Duration),
+    Written(Timed),
+    /// A pod is finished, so long after its first write.
+    Ended(Timed),
     /// Push the exit image with these paths.
     Derive(Paths),
     /// A pod has proved how its node treats swaps.
@@ -110,6 +113,7 @@ pub struct Index {
     all_due: Duration,
     ready: FairQueue,
     list: u64,
+    census: Census,
     pub(super) selected: Selected,
     /// A value, so that a test can put a defect in its place.
     decide_pod: DecidePod,
@@ -125,27 +129,24 @@ impl Index {
         let nodes = Nodes::new(rules.node_table.clone());
         let openkruise = Known::new(&rules);
         let (entries, due, ready, selected) = (HashMap::new(), BTreeSet::new(), FairQueue::default(), Selected::default());
-        let (headroom, restarting) = (Ledger::default(), HashMap::new());
+        let (headroom, restarting, census) = (Ledger::default(), HashMap::new(), Census::default());
         let (budgets, all_due, decide_pod) = (Budgets::default(), LOOK_AGAIN, decide as DecidePod);
-        Self { rules, nodes, budgets, openkruise, entries, headroom, restarting, due, all_due, ready, list: 0, selected, decide_pod }
-    }
-
-    /// How many pods are kept.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether no pod is kept.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// How many pods wait for a write.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.ready.len() + self.budgets.waiting()
+        Self {
+            rules,
+            nodes,
+            budgets,
+            openkruise,
+            entries,
+            headroom,
+            restarting,
+            due,
+            all_due,
+            ready,
+            list: 0,
+            census,
+            selected,
+            decide_pod,
+        }
     }
 
     /// A list of all pods begins.
@@ -198,6 +199,7 @@ impl Index {
     fn forget(&mut self, uid: &str) {
         self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else { return };
+        self.census.forget(&entry);
         self.selected.over(uid, entry.pod.phase);
         if let Some(at) = entry.due {
             self.due.remove(&(at, uid.into()));

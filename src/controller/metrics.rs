@@ -1,19 +1,36 @@
-//! What is counted. Every label has a closed set of values.
+//! What is counted and measured. Every label has a closed set of values: none is the name of an object.
 
-use std::time::Duration;
+mod ages;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use tokio::time::Instant;
 
+use self::ages::{Ages, Oldest};
+use super::index::Timed;
+use super::watch_age::WatchAges;
+use crate::decide::node_class::NodeClass;
+use crate::decide::node_verdicts::Proved;
 use crate::decide::reason::Reason;
+
+/// Of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to sidecars that take hours to be ended.
+const DELAYS: [f64; 14] = [0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0];
+/// Of one request: from a good round trip to the longest `--write-timeout`.
+const ROUND_TRIPS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 120.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
     reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResource {
+    resource: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -22,16 +39,30 @@ struct ByOutcome {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByMethod {
+    method: &'static str,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByVerdict {
+    verdict: &'static str,
+    class: &'static str,
+}
+
 /// The metrics of one controller.
 #[derive(Clone)]
 pub struct Metrics {
     decisions: Family<ByReason, Counter>,
+    pods: Family<ByReason, Gauge>,
+    verdicts: Family<ByVerdict, Counter>,
     writes: Family<ByOutcome, Counter>,
-    watch_troubles: Counter,
+    write_durations: Family<ByResource, Histogram, fn() -> Histogram>,
+    writes_in_flight: Gauge,
+    watch_troubles: Family<ByResource, Counter>,
     /// 1 in the process that leads, or is alone.
     pub leads: Gauge,
-    /// Pods that are kept.
-    pub pods: Gauge,
     /// Pods that wait for a write.
     pub waiting: Gauge,
     /// Requests to restart containers that are not completed.
@@ -40,43 +71,71 @@ pub struct Metrics {
     pub pull_jobs: Gauge,
     /// Pods that wait for others of their Job.
     pub waiting_for_headroom: Gauge,
-    swap_delay: Histogram,
-    end_delay: Histogram,
+    /// How long ago the API server was last heard of.
+    pub watch_ages: WatchAges,
+    oldest: Oldest,
+    until_written: Family<ByMethod, Histogram, fn() -> Histogram>,
+    until_ended: Family<ByMethod, Histogram, fn() -> Histogram>,
 }
 
 impl Metrics {
     /// The metrics, registered under the prefix `swaplet`.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
+        let metrics = Self::new();
+        let registry = registry.sub_registry_with_prefix("swaplet");
+        registry.register("build", "The version of swaplet", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        metrics.register_state(registry);
+        metrics.register_work(registry);
+        metrics
+    }
+
+    fn new() -> Self {
+        Self {
             decisions: Family::default(),
+            pods: Family::default(),
+            verdicts: Family::default(),
             writes: Family::default(),
-            watch_troubles: Counter::default(),
+            write_durations: Family::new_with_constructor(|| Histogram::new(ROUND_TRIPS)),
+            writes_in_flight: Gauge::default(),
+            watch_troubles: Family::default(),
             leads: Gauge::default(),
-            pods: Gauge::default(),
             waiting: Gauge::default(),
             requests: Gauge::default(),
             pull_jobs: Gauge::default(),
             waiting_for_headroom: Gauge::default(),
-            swap_delay: delay_histogram(),
-            end_delay: delay_histogram(),
-        };
-        let registry = registry.sub_registry_with_prefix("swaplet");
-        registry.register("decisions", "Changes of the decision about a pod, by reason", metrics.decisions.clone());
-        registry.register("writes", "Requests that write, by resource and outcome", metrics.writes.clone());
-        registry.register("watch_troubles", "Failures to list or watch pods or Jobs", metrics.watch_troubles.clone());
-        registry.register("leads", "Whether this process leads, or is alone", metrics.leads.clone());
-        registry.register("pods", "Pods with sidecars that are not finished", metrics.pods.clone());
-        registry.register("waiting", "Pods that wait for a write", metrics.waiting.clone());
-        let requests = metrics.requests.clone();
-        registry.register("requests", "ContainerRecreateRequests that are kept, because something is to be done for them", requests);
-        registry.register("pull_jobs", "Jobs that pull images and are not completed", metrics.pull_jobs.clone());
-        let waiting = metrics.waiting_for_headroom.clone();
-        registry.register("waiting_for_headroom", "Pods that wait until a swap does not fail their Job any more", waiting);
-        let (swap, end) = (metrics.swap_delay.clone(), metrics.end_delay.clone());
-        registry.register_with_unit("mains_done_to_swap", "From the mains seen done to the swap applied", Unit::Seconds, swap);
-        registry.register_with_unit("swap_to_end", "From the first swap of a pod to its end", Unit::Seconds, end);
-        metrics
+            watch_ages: WatchAges::default(),
+            oldest: Oldest::default(),
+            until_written: Family::new_with_constructor(|| Histogram::new(DELAYS)),
+            until_ended: Family::new_with_constructor(|| Histogram::new(DELAYS)),
+        }
+    }
+
+    /// What is there now.
+    fn register_state(&self, registry: &mut Registry) {
+        let mut register = |name, help, gauge: &Gauge| registry.register(name, help, gauge.clone());
+        register("leads", "Whether this process leads, or is alone", &self.leads);
+        register("waiting", "Pods that wait for a write", &self.waiting);
+        register("waiting_for_headroom", "Pods that wait until a swap does not fail their Job any more", &self.waiting_for_headroom);
+        register("requests", "ContainerRecreateRequests that are kept, because something is to be done for them", &self.requests);
+        register("pull_jobs", "Jobs that pull images and are not completed", &self.pull_jobs);
+        register("writes_in_flight", "Requests that write and have not been answered", &self.writes_in_flight);
+        registry.register("pods", "Pods that are kept, by the latest decision about them", self.pods.clone());
+        registry.register_collector(Box::new(Ages { watches: self.watch_ages.clone(), oldest: self.oldest.clone() }));
+    }
+
+    /// What was done.
+    fn register_work(&self, registry: &mut Registry) {
+        registry.register("decisions", "Changes of the decision about a pod, by reason", self.decisions.clone());
+        let verdicts = self.verdicts.clone();
+        registry.register("node_verdicts", "What pods have proved about how their node treats a changed image", verdicts);
+        registry.register("writes", "Requests that write, by resource and outcome", self.writes.clone());
+        registry.register("watch_troubles", "Failures to list or watch, by resource", self.watch_troubles.clone());
+        let (durations, written, ended) = (self.write_durations.clone(), self.until_written.clone(), self.until_ended.clone());
+        registry.register_with_unit("write_duration", "How long requests that write take", Unit::Seconds, durations);
+        let help = "From the mains of a pod seen done to a write to end it applied";
+        registry.register_with_unit("mains_done_to_write", help, Unit::Seconds, written);
+        registry.register_with_unit("write_to_end", "From the first write to end a pod to its end", Unit::Seconds, ended);
     }
 
     /// The decision about a pod has become this one.
@@ -84,28 +143,88 @@ impl Metrics {
         self.decisions.get_or_create(&ByReason { reason: reason.as_str() }).inc();
     }
 
+    /// So many pods are kept for this reason.
+    pub fn kept(&self, reason: Reason, pods: usize) {
+        self.pods.get_or_create(&ByReason { reason: reason.as_str() }).set(i64::try_from(pods).unwrap_or(i64::MAX));
+    }
+
+    /// How many pods are kept.
+    #[must_use]
+    pub fn pods(&self) -> i64 {
+        let pods = |reason: Reason| self.pods.get(&ByReason { reason: reason.as_str() }).map_or(0, |pods| pods.get());
+        Reason::ALL.into_iter().map(pods).sum()
+    }
+
+    /// Since when the pod waits for its end that waits longest; `None` where none does.
+    pub fn oldest_since(&self, since: Option<Instant>) {
+        self.oldest.set(since);
+    }
+
+    /// A pod has proved this on a node that was taken for this class.
+    pub fn learned(&self, verdict: Proved, class: NodeClass) {
+        self.verdicts.get_or_create(&ByVerdict { verdict: verdict.as_str(), class: class.as_str() }).inc();
+    }
+
     /// A write to `resource` had this outcome.
     pub fn wrote(&self, resource: &'static str, outcome: &'static str) {
         self.writes.get_or_create(&ByOutcome { resource, outcome }).inc();
     }
 
-    /// A list or watch failed.
-    pub fn watch_trouble(&self) {
-        self.watch_troubles.inc();
+    /// A write to `resource` is sent; [`InFlight::answered`] when it comes back.
+    #[must_use]
+    pub fn sends(&self, resource: &'static str) -> InFlight {
+        self.writes_in_flight.inc();
+        InFlight { metrics: self.clone(), resource, since: Instant::now() }
     }
 
-    /// A swap was applied so long after the mains were seen done.
-    pub fn swapped_after(&self, delay: Duration) {
-        self.swap_delay.observe(delay.as_secs_f64());
+    /// Objects could not be listed or watched.
+    pub fn watch_trouble(&self, resource: &'static str) {
+        self.watch_troubles.get_or_create(&ByResource { resource }).inc();
     }
 
-    /// A pod is finished, so long after its first swap.
-    pub fn ended_after(&self, delay: Duration) {
-        self.end_delay.observe(delay.as_secs_f64());
+    /// A write was applied so long after the mains were seen done.
+    pub fn written_after(&self, timed: Timed) {
+        observe(&self.until_written, timed);
+    }
+
+    /// A pod is finished, so long after its first write.
+    pub fn ended_after(&self, timed: Timed) {
+        observe(&self.until_ended, timed);
+    }
+
+    /// This process has no pods any more: it does not lead, or it ends.
+    pub fn nothing_kept(&self) {
+        self.pods.clear();
+        self.oldest_since(None);
+        for gauge in [&self.waiting, &self.waiting_for_headroom, &self.requests, &self.pull_jobs] {
+            gauge.set(0);
+        }
     }
 }
 
-/// From a good round trip (10 ms) over a kubelet's usual two seconds to a grace period of minutes.
-fn delay_histogram() -> Histogram {
-    Histogram::new([0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0])
+fn observe(family: &Family<ByMethod, Histogram, fn() -> Histogram>, timed: Timed) {
+    let Timed { after, method, class } = timed;
+    family.get_or_create(&ByMethod { method: method.as_str(), class: class.as_str() }).observe(after.as_secs_f64());
+}
+
+/// A write that is under way, also one that is given up.
+pub struct InFlight {
+    metrics: Metrics,
+    resource: &'static str,
+    since: Instant,
+}
+
+impl InFlight {
+    /// It was answered, or nobody waits for the answer any more.
+    pub fn answered(self, outcome: &'static str) {
+        self.metrics.wrote(self.resource, outcome);
+        let by_resource = ByResource { resource: self.resource };
+        self.metrics.write_durations.get_or_create(&by_resource).observe(self.since.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.metrics.writes_in_flight.dec();
+    }
 }

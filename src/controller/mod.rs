@@ -40,6 +40,7 @@ pub mod verdict_store;
 pub mod warm;
 pub mod warm_status;
 pub mod watch;
+pub mod watch_age;
 pub mod watch_many;
 pub mod writer;
 pub mod writer_finish;

@@ -14,6 +14,7 @@ use kube::{Api, Client};
 use tokio::time::{Instant, sleep_until};
 
 use super::list::{list_with, words};
+use super::metrics::Metrics;
 use super::run::{Settings, TaskDied};
 use super::watch::Event;
 use super::watch_many::watch_all;
@@ -30,11 +31,11 @@ const AGAIN: Duration = Duration::from_secs(30);
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
 /// Pre-downloads; ends only with the reason why it cannot go on.
-pub(super) async fn run(client: Client, settings: Settings) -> TaskDied {
+pub(super) async fn run(client: Client, settings: Settings, metrics: Metrics) -> TaskDied {
     let mut deployments = watch_all(settings.namespaces.apis::<Deployment>(&client), "");
     let mut stateful_sets = watch_all(settings.namespaces.apis::<StatefulSet>(&client), "");
     let mut predownload = Predownload {
-        writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
+        writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()).counted_by(metrics),
         client,
         workloads: BTreeMap::new(),
         due: BTreeMap::new(),

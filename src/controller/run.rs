@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
+use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
@@ -32,8 +33,8 @@ use super::restart::Driver;
 use super::selection::{Progress, Selected, Selection};
 use super::serve::Health;
 use super::verdict_store::{self, VerdictStore};
-use super::watch::{Event, watch};
-use super::watch_many::watch_all;
+use super::watch::{Event, watch_noted};
+use super::watch_many::watch_all_noted;
 use super::writer::{Outcome, Writer};
 use crate::decide::decision::Action;
 use crate::objects::job::JobWire;
@@ -76,9 +77,9 @@ pub async fn run(
     health: Health,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), TaskDied> {
-    let mut events = watch_all(settings.namespaces.apis::<PodWire>(&client), JOB_PODS);
-    let mut jobs = watch_all(settings.namespaces.apis::<JobWire>(&client), "");
-    let mut nodes = watch(Api::<NodeWire>::all(client.clone()), "");
+    let mut events = watch_all_noted(settings.namespaces.apis::<PodWire>(&client), JOB_PODS, &metrics.watch_ages);
+    let mut jobs = watch_all_noted(settings.namespaces.apis::<JobWire>(&client), "", &metrics.watch_ages);
+    let mut nodes = watch_noted(Api::<NodeWire>::all(client.clone()), ListParams::default(), &metrics.watch_ages);
     let mut openkruise = observe(client.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
     let mut controller = Controller::new(client.clone(), &settings, metrics, health);
     let mut beside = controller.start_beside(&client, &settings);
@@ -137,7 +138,9 @@ impl Controller {
                 None => Index::new(settings.rules.clone()),
             },
             restarts: Driver::start(&client, settings),
-            writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
+            writer: Writer::new(client.clone(), settings.write_deadline)
+                .while_leading(settings.leadership.clone())
+                .counted_by(metrics.clone()),
             reporter: Reporter::new(client, metrics.clone(), health.clone(), &settings.instance),
             metrics,
             health,
@@ -171,12 +174,12 @@ impl Controller {
                 self.effects(effects);
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble();
+                self.metrics.watch_trouble("pods");
                 self.health.pods_trouble(&error);
                 self.tell_trouble(&error, "cannot watch pods; trying again");
             }
             Event::Hidden(error) => {
-                self.metrics.watch_trouble();
+                self.metrics.watch_trouble("pods");
                 self.health.hidden("pods", &error);
                 self.tell_trouble(&error, "cannot watch pods of a namespace, so nothing is done there; trying again");
             }
@@ -186,12 +189,12 @@ impl Controller {
     fn see_job(&mut self, event: Event<JobWire>) {
         match &event {
             Event::Hidden(error) => {
-                self.metrics.watch_trouble();
+                self.metrics.watch_trouble("jobs");
                 self.health.hidden("jobs", error);
                 self.tell_trouble(error, "cannot watch Jobs of a namespace, so pods of Jobs under OnFailure wait there; trying again");
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
-                self.metrics.watch_trouble();
+                self.metrics.watch_trouble("jobs");
                 // A right that is missing would be told every 15 s for ever.
                 if self.health.jobs_trouble(error) {
                     self.tell_trouble(error, "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait; trying again");
@@ -255,7 +258,7 @@ impl Controller {
             }
             Event::Current(_) => self.health.has(FOLLOW_NODES),
             Event::Trouble(error) | Event::Hidden(error) => {
-                self.metrics.watch_trouble();
+                self.metrics.watch_trouble("nodes");
                 self.health.lacks(FOLLOW_NODES, &error);
                 self.tell_trouble(&error, "cannot watch nodes; trying again");
             }
@@ -308,14 +311,20 @@ impl Controller {
                 (write, outcome)
             });
         }
-        self.metrics.pods.set(i64::try_from(self.index.len()).unwrap_or(i64::MAX));
+        self.measure();
+    }
+
+    fn measure(&self) {
+        for (reason, pods) in self.index.reasons() {
+            self.metrics.kept(reason, pods);
+        }
+        self.metrics.oldest_since(self.index.waits_since().map(|since| self.clock.instant(since)));
         self.metrics.waiting_for_headroom.set(i64::try_from(self.index.waiting_for_headroom()).unwrap_or(i64::MAX));
         self.metrics.waiting.set(i64::try_from(self.index.waiting()).unwrap_or(i64::MAX));
     }
 
     fn finish(&mut self, done: Result<(Write, Outcome), JoinError>) -> Result<(), TaskDied> {
         let (write, outcome) = done.map_err(|error| TaskDied(format!("a write: {error}")))?;
-        self.metrics.wrote(write.action.resource(), outcome.as_str());
         log_outcome(&write.target, &outcome);
         note_right(&self.health, right_of(&write.action), &outcome);
         let now = self.clock.now();
@@ -351,8 +360,8 @@ impl Controller {
                     self.reporter.tell(notice);
                 }
                 Effect::Decided(reason) => self.metrics.decided(reason),
-                Effect::Swapped(delay) => self.metrics.swapped_after(delay),
-                Effect::Ended(delay) => self.metrics.ended_after(delay),
+                Effect::Written(timed) => self.metrics.written_after(timed),
+                Effect::Ended(timed) => self.metrics.ended_after(timed),
                 Effect::Derive(paths) => self.deriver.start(paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }
@@ -361,6 +370,7 @@ impl Controller {
 
     fn learned(&self, learned: &Learned) {
         let Learned { node, proved, pod, taken_for } = learned;
+        self.metrics.learned(*proved, *taken_for);
         tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
         if let Some(store) = &self.verdicts {
             store.keep(verdict_store::all_kept(self.index.nodes.verdicts(), self.clock.now(), time_of_day()));
@@ -378,6 +388,7 @@ impl Controller {
             Ok(())
         };
         let drained = timeout(deadline, all).await.unwrap_or(Ok(()));
+        self.metrics.nothing_kept();
         self.tell_progress();
         self.reporter.drain().await;
         if let Some(store) = self.verdicts.take() {

@@ -186,7 +186,10 @@ fn response(status: StatusCode, content_type: &'static str, body: String) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::index::Timed;
     use crate::controller::metrics::Metrics;
+    use crate::decide::ladder::Rung;
+    use crate::decide::node_class::NodeClass;
     use crate::decide::reason::Reason;
 
     #[test]
@@ -238,10 +241,11 @@ mod tests {
         let metrics = Metrics::register(&mut registry);
         metrics.decided(Reason::SidecarSwapped);
         metrics.wrote("pods", "applied");
-        metrics.ended_after(std::time::Duration::from_millis(1900));
+        let after = std::time::Duration::from_millis(1900);
+        metrics.ended_after(Timed { after, method: Rung::Swap, class: NodeClass::Kubelet });
         let text = answer("/metrics", &registry, &Health::default()).into_body();
         assert!(text.contains("swaplet_decisions_total{reason=\"SidecarSwapped\"} 1"), "{text}");
         assert!(text.contains("swaplet_writes_total{resource=\"pods\",outcome=\"applied\"} 1"), "{text}");
-        assert!(text.contains("swaplet_swap_to_end_seconds_bucket{le=\"2.0\"} 1"), "{text}");
+        assert!(text.contains("swaplet_write_to_end_seconds_bucket{le=\"2.0\",method=\"swap\",class=\"Kubelet\"} 1"), "{text}");
     }
 }

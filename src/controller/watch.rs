@@ -16,6 +16,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::watch_age::{WatchAge, WatchAges};
+
 /// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a dead connection can hide
 /// events, which must stay under 60 s.
 const WATCH_SECONDS: u32 = 45;
@@ -89,8 +91,17 @@ pub fn watch_selected<K>(api: Api<K>, params: ListParams) -> mpsc::Receiver<Even
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    watch_noted(api, params, &WatchAges::default())
+}
+
+/// As [`watch_selected`]; its age is noted.
+pub fn watch_noted<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let (events, receiver) = mpsc::channel(BUFFER);
-    tokio::spawn(Watch { api, params: params.limit(PAGE), events, failures: 0 }.run());
+    let age = ages.begin(api.resource_url().rsplit('/').next().unwrap_or_default());
+    tokio::spawn(Watch { api, params: params.limit(PAGE), events, failures: 0, age }.run());
     receiver
 }
 
@@ -99,6 +110,7 @@ struct Watch<K> {
     params: ListParams,
     events: mpsc::Sender<Event<K>>,
     failures: u32,
+    age: WatchAge,
 }
 
 /// Nobody listens any more.
@@ -135,11 +147,13 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
             let list = match timeout(ANSWER, self.api.list(&page)).await {
                 Ok(Ok(list)) => list,
                 Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
+                    self.age.forbidden();
                     return self.list_failed(Event::Forbidden(status.message.clone()), Duration::ZERO).await;
                 }
                 Ok(Err(error)) => return self.list_failed(Event::Trouble(format!("list: {error}")), asked_for(&error)).await,
                 Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned()), Duration::ZERO).await,
             };
+            self.age.heard();
             for object in list.items {
                 self.send(Event::Listed(object)).await?;
             }
@@ -168,6 +182,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         let next = match timeout(ANSWER, self.api.watch(&params, &version)).await {
             Ok(Ok(stream)) => {
                 let opened = Instant::now();
+                self.age.heard();
                 self.send(Event::Current(opened)).await?;
                 let next = self.follow(stream.boxed(), version).await?;
                 if opened.elapsed() > HEALTHY {
@@ -196,6 +211,9 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 Ok(None) => return Ok(Next::WatchFrom(version)),
                 Err(_) => return self.failed(version, "watch: silent beyond its timeout".to_owned()).await,
             };
+            if matches!(event, Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) | WatchEvent::Bookmark(_))) {
+                self.age.heard();
+            }
             match event {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                     advance(&mut version, &object);

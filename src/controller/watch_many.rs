@@ -13,7 +13,8 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::watch::{BUFFER, Event, HEALTHY, PAUSE, watch_selected};
+use super::watch::{BUFFER, Event, HEALTHY, PAUSE, watch_noted};
+use super::watch_age::WatchAges;
 
 /// Starts watching, wherever `apis` are. The stream ends only when the receiver is dropped, or a watch has died.
 pub fn watch_all<K>(apis: Vec<Api<K>>, field_selector: &str) -> mpsc::Receiver<Event<K>>
@@ -23,23 +24,38 @@ where
     watch_all_selected(apis, &ListParams::default().fields(field_selector))
 }
 
+/// As [`watch_all`]; their ages are noted.
+pub fn watch_all_noted<K>(apis: Vec<Api<K>>, field_selector: &str, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watch_each(apis, &ListParams::default().fields(field_selector), ages)
+}
+
 /// As [`watch_all`], of what the selectors of `params` select.
-pub fn watch_all_selected<K>(mut apis: Vec<Api<K>>, params: &ListParams) -> mpsc::Receiver<Event<K>>
+pub fn watch_all_selected<K>(apis: Vec<Api<K>>, params: &ListParams) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watch_each(apis, params, &WatchAges::default())
+}
+
+fn watch_each<K>(mut apis: Vec<Api<K>>, params: &ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     match apis.pop() {
-        Some(only) if apis.is_empty() => return watch_selected(only, params.clone()),
+        Some(only) if apis.is_empty() => return watch_noted(only, params.clone(), ages),
         Some(last) => apis.push(last),
         None => {}
     }
     let (events, receiver) = mpsc::channel(BUFFER);
-    let params = params.clone();
+    let (params, ages) = (params.clone(), ages.clone());
     tokio::spawn(async move {
         let mut failures = 0;
         loop {
             let began = Instant::now();
-            let watches = apis.iter().map(|api| watch_selected(api.clone(), params.clone())).collect();
+            let watches = apis.iter().map(|api| watch_noted(api.clone(), params.clone(), &ages)).collect();
             if Round::new(watches, &events).run().await.is_err() {
                 return;
             }

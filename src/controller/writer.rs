@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::lease::Leadership;
+use super::metrics::Metrics;
 use crate::decide::decision::{Action, Swap};
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
@@ -102,6 +103,7 @@ pub struct Writer {
     pub(super) client: Client,
     deadline: Duration,
     leadership: Leadership,
+    metrics: Option<Metrics>,
 }
 
 impl Writer {
@@ -109,7 +111,7 @@ impl Writer {
     /// retry by itself: a second try needs a second decision.
     #[must_use]
     pub const fn new(client: Client, deadline: Duration) -> Self {
-        Self { client, deadline, leadership: Leadership::undisputed() }
+        Self { client, deadline, leadership: Leadership::undisputed(), metrics: None }
     }
 
     /// Writes only while this process leads.
@@ -118,24 +120,44 @@ impl Writer {
         Self { leadership, ..self }
     }
 
+    /// Counts and measures what it writes.
+    #[must_use]
+    pub fn counted_by(self, metrics: Metrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
+    }
+
     /// Does what was decided, within the deadline, if this process leads.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
-        let written = self.in_time(async {
-            Ok(Ok(match action {
+        let written = self.in_time(action.resource(), async {
+            let outcome = match action {
                 Action::Swap(swaps) => self.swap(target, swaps).await?,
                 Action::Finish(finish) => self.finish(target, finish).await?,
                 Action::Recreate(containers) => self.recreate(target, containers).await?,
-            }))
+            };
+            Ok(if matches!(outcome, Outcome::Applied(_)) { Ok(outcome) } else { Err(outcome) })
         });
         written.await.unwrap_or_else(|failed| failed)
     }
 
-    /// What a write has come to. One that takes longer than the deadline, or whose answer was lost, has failed; where this process does
-    /// not lead, nothing is written.
-    pub(super) async fn in_time<T>(&self, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
+    /// What a write to a resource (in the plural, with its subresource) has come to. One that takes longer than the deadline, or whose
+    /// answer was lost, has failed; where this process does not lead, nothing is written.
+    pub(super) async fn in_time<T>(
+        &self,
+        resource: &'static str,
+        written: impl Future<Output = kube::Result<Result<T, Outcome>>>,
+    ) -> Result<T, Outcome> {
         if !self.leadership.holds() {
             return Err(Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None });
         }
+        let under_way = self.metrics.as_ref().map(|metrics| metrics.sends(resource));
+        let outcome = self.answered(written).await;
+        if let Some(under_way) = under_way {
+            under_way.answered(outcome.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
+        }
+        outcome
+    }
+
+    async fn answered<T>(&self, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
         match timeout(self.deadline, written).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => Err(Outcome::Failed { error: error.to_string(), retry_after: None }),

@@ -13,7 +13,7 @@ use crate::objects::workload::{PREDOWNLOAD, Wish, Workload};
 impl Writer {
     /// Does what was decided for a workload, within the deadline. A job that is there already is a conflict.
     pub async fn predownload(&self, workload: &Workload, action: &Action) -> Outcome {
-        let written = self.in_time(async {
+        let written = self.in_time(JobKind::ImagePullJob.plural(), async {
             let jobs =
                 Request::new(<DynamicObject as kube::Resource>::url_path(&JobKind::ImagePullJob.resource(), Some(&workload.namespace)));
             let request = match action {

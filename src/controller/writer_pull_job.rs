@@ -28,7 +28,7 @@ impl Writer {
     /// [`Outcome`]
     pub async fn report_pull_job(&self, job: &PullJob, report: &Report) -> Result<Option<PullJob>, Outcome> {
         let body = json!({"metadata": {"uid": job.uid, "resourceVersion": job.version}, "status": status_of(job, report)});
-        self.in_time(async {
+        self.in_time(job.kind.plural(), async {
             let built = requests(job).patch_subresource("status", &job.name, &params(), &Patch::Merge(body));
             let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
             Ok(stored.map(|body| serde_json::from_slice::<DynamicObject>(&body).ok().and_then(|object| PullJob::read(job.kind, object))))
@@ -43,7 +43,7 @@ impl Writer {
     pub async fn delete_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
         let preconditions = Preconditions { uid: Some(job.uid.to_string()), resource_version: Some(job.version.to_string()) };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        self.in_time(async {
+        self.in_time(job.kind.plural(), async {
             let built = requests(job).delete(&job.name, &params).map_err(kube::Error::BuildRequest)?;
             Ok(self.send(built).await?.map(drop))
         })

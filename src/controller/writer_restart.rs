@@ -62,7 +62,7 @@ impl RestartWrite {
 impl Writer {
     /// Does what was decided, within the deadline; what is stored after it, where it was done.
     pub async fn restart(&self, write: &RestartWrite) -> Result<Stored, Outcome> {
-        self.in_time(async {
+        self.in_time(write.resource(), async {
             match &write.action {
                 Action::Accept(acceptance) => self.patch_request(&write.request, accepted(acceptance), None).await,
                 Action::WriteDown(journal) => self.patch_request(&write.request, written_down(journal), None).await,

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::writer::{FIELD_MANAGER, Outcome, Writer, params};
 use crate::decide::restart_on::{Contents, as_text};
 use crate::objects::configured_pod::ConfiguredPod;
+use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_on::RESTART_ON;
 use crate::objects::restart_request::{RequestedPod, RestartRequest, RestartRequestWire, new_request};
 
@@ -29,7 +30,7 @@ impl Writer {
     /// [`Outcome::Conflict`] where there is one of this name.
     pub async fn ask_for_restart(&self, pod: &ConfiguredPod, name: &str, target: &Contents) -> Result<Option<RestartRequest>, Outcome> {
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(&pod.namespace)));
-        self.in_time(async {
+        self.in_time(PLURAL, async {
             let body = serde_json::to_vec(&request(pod, name, target)).map_err(kube::Error::SerdeError)?;
             let built = requests.create(&created(), body).map_err(kube::Error::BuildRequest)?;
             let stored = self.send(built).await?;
@@ -45,7 +46,7 @@ impl Writer {
     pub async fn forget_request(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Outcome> {
         let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
         let requests = Request::new(RestartRequestWire::url_path(&(), Some(namespace)));
-        self.in_time(async {
+        self.in_time(PLURAL, async {
             let params = DeleteParams { preconditions, ..DeleteParams::default() };
             let built = requests.delete(name, &params).map_err(kube::Error::BuildRequest)?;
             Ok(self.send(built).await?.map(drop))
@@ -64,7 +65,7 @@ impl Writer {
         changes: &BTreeMap<String, Option<String>>,
     ) -> Result<Option<String>, Outcome> {
         let maps = Request::new(ConfigMap::url_path(&(), Some(namespace)));
-        self.in_time(async {
+        self.in_time("configmaps", async {
             let built = match version {
                 Some(version) => {
                     let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "data": changes}));

@@ -16,7 +16,7 @@ impl Writer {
     /// Takes the startup taint from a node, and nothing else.
     pub async fn untaint(&self, untaint: &Untaint) -> Answer {
         let patch = Patch::Json::<()>(untaint_patch(untaint));
-        let written = self.in_time(async {
+        let written = self.in_time("nodes", async {
             let built = Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
             Ok(self.send(built.map_err(kube::Error::BuildRequest)?).await?.map(|_| Answer::Done))
         });

@@ -40,7 +40,7 @@ pub struct Warmers {
 impl Writer {
     /// Does what was decided for a node, within the deadline.
     pub async fn warm(&self, warmers: &Warmers, node: &str, action: &Action) -> Answer {
-        let written = self.in_time(async {
+        let written = self.in_time("pods", async {
             match action {
                 Action::Create { image, number } => self.create_warmer(warmers, node, image, *number).await,
                 Action::Swap { name, .. } => self.swap_warmer(warmers, name, action).await,
@@ -55,7 +55,7 @@ impl Writer {
     /// # Errors
     /// [`Outcome`]
     pub async fn delete_warmer_pod(&self, pod: &WarmerPod) -> Result<(), Outcome> {
-        self.in_time(self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid)).await.map(drop)
+        self.in_time("pods", self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid)).await.map(drop)
     }
 
     async fn create_warmer(&self, warmers: &Warmers, node: &str, image: &str, number: u32) -> kube::Result<Result<Answer, Outcome>> {
@@ -77,7 +77,7 @@ impl Writer {
         Ok(match self.send(request).await? {
             Ok(_) => Ok(Answer::Done),
             // Another pod has the name: the one that was to be deleted is gone.
-            Err(Outcome::Conflict) => Ok(Answer::Gone),
+            Err(Outcome::Conflict) => Err(Outcome::Gone),
             Err(refused) => Err(refused),
         })
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::derived_images::Paths;
+use super::ladder::Rung;
 use super::reason::Reason;
 use crate::objects::pod::Phase;
 use crate::objects::recreate_request::PLURAL;
@@ -60,8 +61,19 @@ impl Action {
     #[must_use]
     pub const fn resource(&self) -> &'static str {
         match self {
-            Self::Swap(_) | Self::Finish(_) => "pods",
+            Self::Swap(_) => "pods",
+            Self::Finish(_) => "pods/status",
             Self::Recreate(_) => PLURAL,
+        }
+    }
+
+    /// The rung that it is a step on.
+    #[must_use]
+    pub const fn rung(&self) -> Rung {
+        match self {
+            Self::Swap(_) => Rung::Swap,
+            Self::Finish(_) => Rung::Finish,
+            Self::Recreate(_) => Rung::Recreate,
         }
     }
 }

@@ -20,6 +20,18 @@ pub enum Rung {
     Recreate,
 }
 
+impl Rung {
+    /// The word for it, as `--prefer` takes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Swap => "swap",
+            Self::Finish => "finish",
+            Self::Recreate => "crr",
+        }
+    }
+}
+
 /// What the administrator allows, and prefers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ladder {

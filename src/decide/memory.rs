@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::evidence::{Footprint, exit_image_shown};
 use super::exit_images::ExitImages;
 use super::finish::FinishRecord;
+use super::ladder::Rung;
 use super::reason::Reason;
 use super::recreate::Asked;
 use super::roles;
@@ -102,6 +103,18 @@ impl Memory {
     pub fn first_write(&self) -> Option<Duration> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
         self.swaps.iter().map(|record| record.at).chain(finished).min()
+    }
+
+    /// When the first write to end the pod took effect, and which rung was tried last; `None` where nothing was written.
+    #[must_use]
+    pub fn ending(&self) -> Option<(Duration, Rung)> {
+        let finished = self.finish.as_ref().and_then(|record| record.written_at());
+        let last = match (finished, self.swaps.is_empty()) {
+            (Some(_), _) => Rung::Finish,
+            (None, false) => Rung::Swap,
+            (None, true) => Rung::Recreate,
+        };
+        self.first_write().or(self.request_seen_at).map(|at| (at, last))
     }
 
     /// The record of a container's swap.

@@ -80,6 +80,15 @@ pub enum Problem {
 }
 
 impl ReferenceKind {
+    /// The resource, in the plural.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmaps",
+            Self::SecretMetadata => "secrets",
+        }
+    }
+
     /// The word for it in the annotation.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -1,34 +1,24 @@
-//! Every metric is in the list of the operations guide.
+//! Every metric is in the list of the operations guide, with its type and its labels.
 
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
-use swaplet::controller::metrics::Metrics;
-use swaplet::decide::reason::Reason;
-
+use crate::exposition::Exposition;
 use crate::markdown::root;
 
-#[test]
-fn every_metric_is_listed_and_no_other() {
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
-    // A family without a sample is not exposed.
-    metrics.decided(Reason::SidecarSwapped);
-    metrics.wrote("pods", "applied");
-    let mut text = String::new();
-    encode(&mut text, &registry).unwrap();
-    let mut real: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(exposed).collect();
-    real.sort_unstable();
+#[tokio::test]
+async fn every_metric_is_listed_and_no_other() {
+    let exposed = Exposition::of_a_controller().await;
+    let real: Vec<_> = exposed.families.iter().map(|(name, family)| (name.clone(), family.kind.clone(), family.labels.clone())).collect();
     let guide = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
-    let rows = guide.lines().filter_map(|line| line.strip_prefix("| `swaplet_"));
-    let mut listed: Vec<_> = rows.map(|row| format!("swaplet_{}", row.split('`').next().unwrap())).collect();
+    let mut listed: Vec<_> = guide.lines().filter(|line| line.starts_with("| `swaplet_")).map(row).collect();
     listed.sort_unstable();
     assert_eq!(listed, real);
 }
 
-/// The name under which a family is queried: a counter ends in `_total`.
-fn exposed(family: &str) -> String {
-    match family.split_once(' ').unwrap() {
-        (name, "counter") => format!("{name}_total"),
-        (name, _) => name.to_owned(),
-    }
+/// `| name | type | labels | meaning |`
+fn row(line: &str) -> (String, String, Vec<String>) {
+    let mut cells = line.trim_matches('|').split('|').map(str::trim);
+    let mut cell = || cells.next().unwrap().to_owned();
+    let (name, kind, labels) = (cell().replace('`', ""), cell(), cell());
+    let mut labels: Vec<_> = labels.split(',').map(|label| label.trim().replace('`', "")).filter(|label| !label.is_empty()).collect();
+    labels.sort_unstable();
+    (name, kind, labels)
 }

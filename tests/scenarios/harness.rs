@@ -53,6 +53,7 @@ pub struct Life {
     pub line: Line,
     pub health: Health,
     metrics: Metrics,
+    registry: Arc<Registry>,
     task: JoinHandle<()>,
 }
 
@@ -65,7 +66,15 @@ impl Life {
 
     /// How many pods it keeps in memory.
     pub fn pods_kept(&self) -> i64 {
-        self.metrics.pods.get()
+        self.metrics.pods()
+    }
+
+    /// The value of a sample of `/metrics`, by its name and labels as they stand there.
+    pub fn sample(&self, sample: &str) -> Option<f64> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '))?;
+        Some(line.parse().unwrap())
     }
 
     /// How many jobs that pull images it says are not completed.
@@ -198,13 +207,14 @@ impl World {
     pub fn start(&self, user_agent: &'static str, concurrency: usize, change: impl FnOnce(&mut Settings)) -> Life {
         let line = Line::new(self.server.clone(), user_agent);
         let client = Client::new(line.clone(), "default");
-        let metrics = Metrics::register(&mut Registry::default());
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
         let mut settings = settings(user_agent, concurrency);
         change(&mut settings);
         let health = Health::default();
         let controller = run(client, settings, metrics.clone(), health.clone(), std::future::pending());
         let task = tokio::spawn(async move { controller.await.unwrap() });
-        Life { line, health, metrics, task }
+        Life { line, health, metrics, registry: Arc::new(registry), task }
     }
 
     pub async fn wait(&self, seconds: u64) {

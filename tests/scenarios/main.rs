@@ -17,6 +17,7 @@ mod headroom;
 mod leader;
 mod line;
 mod lives;
+mod metrics;
 mod namespaces;
 mod node;
 mod node_classes;

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use super::{Effect, Write, is_over, notice};
+use super::census::Counted;
+use super::{Effect, Timed, Write, is_over, notice};
 use crate::controller::nodes::Nodes;
 use crate::controller::writer::{Outcome, Target};
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::headroom::{Ledger, Swapped};
+use crate::decide::ladder::Rung;
 use crate::decide::memory::Memory;
+use crate::decide::node_class::NodeClass;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::proof;
 use crate::decide::reason::Reason;
@@ -27,6 +30,8 @@ pub(super) struct Entry {
     pub(super) pod: Pod,
     pub(super) memory: Memory,
     pub(super) last: Option<Reason>,
+    /// The class of its node, when it was decided about.
+    pub(super) class: NodeClass,
     /// What to tell if a write turns out to have been applied whose answer was lost.
     pub(super) unconfirmed: Option<Report>,
     /// The restarts of swaps, as the watch has shown them.
@@ -39,6 +44,7 @@ pub(super) struct Entry {
     /// Whether it wants an exit image that is not there.
     pub(super) wants: bool,
     pub(super) list: u64,
+    pub(super) counted: Counted,
     /// What it has proved about its node: once, for an old proof is no news.
     proved: Option<Proved>,
 }
@@ -46,7 +52,21 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(pod: Pod, list: u64) -> Self {
         let (memory, swapped) = (Memory::default(), Swapped::default());
-        Self { pod, memory, last: None, unconfirmed: None, swapped, fresh: true, unseen: None, due: None, wants: false, list, proved: None }
+        Self {
+            pod,
+            memory,
+            last: None,
+            class: NodeClass::Unknown,
+            unconfirmed: None,
+            swapped,
+            fresh: true,
+            unseen: None,
+            due: None,
+            wants: false,
+            list,
+            counted: Counted::default(),
+            proved: None,
+        }
     }
 
     pub(super) fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
@@ -59,17 +79,19 @@ impl Entry {
             effects.extend(self.tell(report, headroom));
         }
         let memory = &self.memory;
-        let first_write = memory.first_write();
         let confirmed = self.unconfirmed.take_if(|report| match report.reason {
             Reason::RecreateRequested => memory.request_seen_at.is_some(),
-            _ => first_write.is_some(),
+            _ => memory.first_write().is_some(),
         });
         effects.extend(notice(Target::of(&self.pod), confirmed));
-        if let (Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish, Some(at)) = (decision.reason, first_write)
-        {
-            effects.push(Effect::Ended(now.saturating_sub(at)));
+        if let (true, Some((at, method))) = (is_end(decision.reason), self.memory.ending()) {
+            effects.push(Effect::Ended(self.timed(at, method, now)));
         }
         effects
+    }
+
+    const fn timed(&self, since: Duration, method: Rung, now: Duration) -> Timed {
+        Timed { after: now.saturating_sub(since), method, class: self.class }
     }
 
     /// Remembers what became of a write.
@@ -120,7 +142,7 @@ impl Entry {
             Action::Recreate(_) => {}
         }
         let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
-        let waited = done.map(|done| Effect::Swapped(now.saturating_sub(done)));
+        let waited = done.map(|done| Effect::Written(self.timed(done, write.action.rung(), now)));
         waited.into_iter().chain(notice(write.target, write.report)).collect()
     }
 
@@ -139,6 +161,11 @@ impl Entry {
         self.memory.not_before = Some(now + wait.max(at_least.unwrap_or_default()));
         Vec::new()
     }
+}
+
+/// Whether a pod has ended that something was written for.
+const fn is_end(reason: Reason) -> bool {
+    matches!(reason, Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate)
 }
 
 /// What was tried, in words that follow "forbids to".

@@ -21,7 +21,9 @@ impl Index {
         let note = format!("nothing is done for this pod because of a defect in swaplet; please report it, with the pod: {defect}");
         let report = Report { reason: Reason::DecisionFailed, note };
         let reports = Vec::from_iter(entry.memory.first_time(report.reason).then_some(report));
-        entry.effects(&Decision { reports, ..Decision::quiet(Reason::DecisionFailed) }, &mut self.headroom, now)
+        let effects = entry.effects(&Decision { reports, ..Decision::quiet(Reason::DecisionFailed) }, &mut self.headroom, now);
+        self.census.count(entry);
+        effects
     }
 
     fn judge(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
@@ -33,8 +35,10 @@ impl Index {
         let learned = entry.proves(&self.nodes, now).and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
         let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
+        let circumstances = around.of(&entry.pod, &entry.memory, now);
+        entry.class = circumstances.node;
         let decision = if self.selected.may_be_written(uid) {
-            (self.decide_pod)(&entry.pod, &entry.memory, &around.of(&entry.pod, &entry.memory, now))
+            (self.decide_pod)(&entry.pod, &entry.memory, &circumstances)
         } else {
             Decision::quiet(Reason::NotSelected)
         };
@@ -48,6 +52,7 @@ impl Index {
             self.headroom.pod_gone(&entry.pod);
         }
         let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        self.census.count(entry);
         entry.wants = !decision.wants.is_empty();
         for paths in &decision.wants {
             if self.rules.exit_images.ask_derived(&entry.pod.namespace, paths, now) {

@@ -21,8 +21,7 @@ use crate::controller::run::{Settings, TaskDied};
 use crate::controller::warm::PULLED;
 use crate::controller::watch::{Event, watch_selected};
 use crate::controller::watch_many::watch_all_selected;
-use crate::controller::writer::{Outcome, Writer};
-use crate::decide::warm::Answer;
+use crate::controller::writer::Writer;
 use crate::decide::warm::pulled::Pulled;
 use crate::objects::node::NodeWire;
 use crate::objects::pull_job::JobKind;
@@ -102,7 +101,9 @@ impl Driver {
             clock: Clock::start(),
             started_at: (warm.time_of_day)(),
             jobs: PullJobs::new(warm, settings.namespaces.clone(), settings.rules.node_table.clone()),
-            writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()),
+            writer: Writer::new(client.clone(), settings.write_deadline)
+                .while_leading(settings.leadership.clone())
+                .counted_by(metrics.clone()),
             permits: Arc::new(Semaphore::new(settings.concurrency.max(1))),
             writes: JoinSet::new(),
             metrics,
@@ -148,10 +149,8 @@ impl Driver {
     }
 
     fn take(&mut self, happened: Happened) {
-        match &happened {
-            Happened::Written(written) => self.metrics.wrote(resource(&written.0), outcome(&written.1)),
-            happened if happened.is_trouble() => self.metrics.watch_trouble(),
-            _ => {}
+        if let Some(resource) = happened.trouble() {
+            self.metrics.watch_trouble(resource);
         }
         let now = self.now();
         self.jobs.take(happened, now);
@@ -225,25 +224,4 @@ fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pu
 fn pulled(event: KubeEvent) -> Option<(Box<str>, Pulled)> {
     let pulled = Pulled::read(event.message.as_deref()?)?;
     Some((event.involved_object.uid?.into(), pulled))
-}
-
-/// The resource that is written, in the plural.
-const fn resource(write: &PullWrite) -> &'static str {
-    match write {
-        PullWrite::Warm { .. } | PullWrite::DeletePod(_) => "pods",
-        PullWrite::Untaint(_) => "nodes",
-        PullWrite::Report { job, .. } | PullWrite::DeleteJob(job) => job.kind.plural(),
-    }
-}
-
-/// The word for it in metrics.
-const fn outcome(answer: &PullAnswer) -> &'static str {
-    match answer {
-        PullAnswer::Warm(Answer::Pod(_) | Answer::Done) | PullAnswer::Reported(Ok(_)) | PullAnswer::Deleted(Ok(())) => "applied",
-        PullAnswer::Warm(Answer::Conflict) => "conflict",
-        PullAnswer::Warm(Answer::Gone) => "gone",
-        PullAnswer::Warm(Answer::Denied(_)) => "denied",
-        PullAnswer::Warm(Answer::Failed { .. }) => "failed",
-        PullAnswer::Reported(Err(outcome)) | PullAnswer::Deleted(Err(outcome)) => Outcome::as_str(outcome),
-    }
 }

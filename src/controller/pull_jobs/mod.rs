@@ -115,18 +115,18 @@ pub enum Happened {
 }
 
 impl Happened {
-    /// Whether something cannot be watched.
+    /// The resource that cannot be watched, in the plural, if this tells so.
     #[must_use]
-    pub const fn is_trouble(&self) -> bool {
+    pub fn trouble(&self) -> Option<&'static str> {
         const fn of<K>(event: &Event<K>) -> bool {
             matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_))
         }
         match self {
-            Self::Job(_, event) => of(event),
-            Self::Node(event) => of(event),
-            Self::Pod(event) => of(event),
-            Self::Selected(_, event) => of(event),
-            Self::Pulled(..) | Self::Derived(_) | Self::Written(_) => false,
+            Self::Job(kind, event) => of(event).then_some(kind.plural()),
+            Self::Node(event) => of(event).then_some("nodes"),
+            Self::Pod(event) => of(event).then_some("pods"),
+            Self::Selected(_, event) => of(event).then_some("pods"),
+            Self::Pulled(..) | Self::Derived(_) | Self::Written(_) => None,
         }
     }
 }

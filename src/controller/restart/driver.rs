@@ -18,6 +18,7 @@ use crate::controller::watch::Event;
 use crate::controller::writer::{Outcome, Writer};
 use crate::controller::writer_restart::{RestartWrite, Stored};
 use crate::decide::restart::ParkImage;
+use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_pod::RestartPodWire;
 use crate::objects::restart_request::RestartRequestWire;
 
@@ -100,23 +101,22 @@ impl Driver {
     pub fn take(&mut self, happened: Happened, metrics: &Metrics, now: Duration) -> Vec<Notice> {
         match happened {
             Happened::Request(event) => {
-                note_trouble(&event, metrics);
+                note_trouble(&event, PLURAL, metrics);
                 self.restarts.hear(event, now);
                 Vec::new()
             }
             Happened::Pod(pod, event) => {
-                note_trouble(&event, metrics);
+                note_trouble(&event, "pods", metrics);
                 self.restarts.see(&pod, event);
                 Vec::new()
             }
             Happened::Parked(event) => {
-                note_trouble(&event, metrics);
+                note_trouble(&event, "pods", metrics);
                 self.restarts.see_parked(event, now);
                 Vec::new()
             }
             Happened::Written(written) => {
                 let (write, outcome) = *written;
-                metrics.wrote(write.resource(), outcome.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
                 log(&write, &outcome);
                 self.restarts.written(write, outcome, now)
             }
@@ -170,9 +170,9 @@ fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
     done.map(|written| Happened::Written(Box::new(written))).map_err(|error| TaskDied(format!("a write of a restart: {error}")))
 }
 
-fn note_trouble<K>(event: &Event<K>, metrics: &Metrics) {
+fn note_trouble<K>(event: &Event<K>, resource: &'static str, metrics: &Metrics) {
     if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
-        metrics.watch_trouble();
+        metrics.watch_trouble(resource);
     }
 }
 

@@ -136,16 +136,16 @@ impl Run {
         tokio::select! {
             event = self.pods.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
-                self.note_trouble(&event);
+                self.note_trouble(&event, "pods");
                 self.room.see_pod(event, self.clock.now());
             }
             event = self.requests.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
-                self.note_trouble(&event);
+                self.note_trouble(&event, PLURAL);
                 self.room.hear(event);
             }
             Some((object, event)) = self.objects.next() => {
-                self.note_trouble(&event);
+                self.note_trouble(&event, object.1.kind.plural());
                 self.room.see_object(&object, event, self.clock.now());
             }
             () = sleep_until(due) => {}
@@ -153,9 +153,9 @@ impl Run {
         Ok(())
     }
 
-    fn note_trouble<T>(&self, event: &Event<T>) {
+    fn note_trouble<T>(&self, event: &Event<T>, resource: &'static str) {
         if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
-            self.metrics.watch_trouble();
+            self.metrics.watch_trouble(resource);
         }
     }
 
@@ -280,7 +280,6 @@ impl Run {
 
     async fn ask(&mut self, pod: &ConfiguredPod, name: &str, target: Contents, done: Report) -> Option<Duration> {
         let asked = self.writer.ask_for_restart(pod, name, &target).await;
-        self.metrics.wrote(PLURAL, asked.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
         let known = match asked {
             Ok(request) => request,
             // It was made, by an earlier try or life.
