@@ -17,6 +17,7 @@ use super::watch_age::WatchAges;
 use crate::decide::node_class::NodeClass;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::reason::Reason;
+use crate::objects::recreate_request::PLURAL;
 
 /// Of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to sidecars that take hours to be ended.
 const DELAYS: [f64; 14] = [0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0];
@@ -87,6 +88,7 @@ impl Metrics {
         registry.register("build", "The version of swaplet", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         metrics.register_state(registry);
         metrics.register_work(registry);
+        metrics.begin_at_zero();
         metrics
     }
 
@@ -136,6 +138,22 @@ impl Metrics {
         let help = "From the mains of a pod seen done to a write to end it applied";
         registry.register_with_unit("mains_done_to_write", help, Unit::Seconds, written);
         registry.register_with_unit("write_to_end", "From the first write to end a pod to its end", Unit::Seconds, ended);
+    }
+
+    /// Counters that alerts are about are there from the start: Prometheus sees no increase in a counter that appears with its first count.
+    fn begin_at_zero(&self) {
+        for reason in Reason::ALL {
+            drop(self.decisions.get_or_create(&ByReason { reason: reason.as_str() }));
+        }
+        for (resource, outcome) in product(["pods", "pods/status", PLURAL, "events"], ["applied", "conflict", "gone", "denied", "failed"]) {
+            drop(self.writes.get_or_create(&ByOutcome { resource, outcome }));
+        }
+        for (verdict, class) in product(Proved::ALL.map(Proved::as_str), NodeClass::ALL.map(NodeClass::as_str)) {
+            drop(self.verdicts.get_or_create(&ByVerdict { verdict, class }));
+        }
+        for resource in ["pods", "jobs", "nodes"] {
+            drop(self.watch_troubles.get_or_create(&ByResource { resource }));
+        }
     }
 
     /// The decision about a pod has become this one.
@@ -200,6 +218,13 @@ impl Metrics {
             gauge.set(0);
         }
     }
+}
+
+fn product<const M: usize>(
+    one: impl IntoIterator<Item = &'static str>,
+    other: [&'static str; M],
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    one.into_iter().flat_map(move |one| other.map(|other| (one, other)))
 }
 
 fn observe(family: &Family<ByMethod, Histogram, fn() -> Histogram>, timed: Timed) {

@@ -64,6 +64,9 @@ pub struct NodeVerdicts {
 }
 
 impl Proved {
+    /// All that can be proved.
+    pub const ALL: [Self; 3] = [Self::Updates, Self::Inert, Self::Rejects];
+
     /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -77,7 +80,7 @@ impl Proved {
     /// The proof with this word.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Updates, Self::Inert, Self::Rejects].into_iter().find(|proved| proved.as_str() == word)
+        Self::ALL.into_iter().find(|proved| proved.as_str() == word)
     }
 
     /// The class of a node on which this was proved.

@@ -10,7 +10,6 @@ use swaplet::controller::metrics::Metrics;
 use swaplet::controller::serve::{Health, serve};
 use swaplet::decide::ladder::Rung;
 use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::node_verdicts::Proved;
 use swaplet::decide::reason::Reason;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,9 +23,16 @@ pub struct Family {
     pub labels: Vec<String>,
 }
 
-/// The metrics by their names.
+/// One line.
+pub struct Sample {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// The metrics by their names, and every sample.
 pub struct Exposition {
     pub families: BTreeMap<String, Family>,
+    pub samples: Vec<Sample>,
 }
 
 impl Exposition {
@@ -34,11 +40,8 @@ impl Exposition {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         // A family without a sample is not exposed.
-        metrics.decided(Reason::SidecarSwapped);
-        metrics.kept(Reason::MainsRunning, 1);
+        Reason::ALL.into_iter().for_each(|reason| metrics.kept(reason, 1));
         metrics.sends("pods").answered("applied");
-        metrics.learned(Proved::Rejects, NodeClass::Unknown);
-        metrics.watch_trouble("pods");
         let _age = metrics.watch_ages.begin("pods");
         let timed = Timed { after: Duration::from_secs(2), method: Rung::Swap, class: NodeClass::Kubelet };
         metrics.written_after(timed);
@@ -47,23 +50,37 @@ impl Exposition {
     }
 
     fn read(text: &str) -> Self {
-        let mut families = BTreeMap::new();
-        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
-            let (name, kind) = line.split_once(' ').unwrap();
-            let suffix = match kind {
-                "counter" => "_total",
-                "info" => "_info",
-                _ => "",
-            };
-            let starts = format!("{name}{suffix}");
-            let samples =
-                text.lines().filter(|line| line.starts_with(&format!("{starts}{{")) || line.starts_with(&format!("{starts}_bucket{{")));
-            let labels: BTreeSet<_> = samples.flat_map(labels_of).filter(|label| label != "le").collect();
-            families.insert(starts, Family { kind: kind.to_owned(), labels: labels.into_iter().collect() });
-        }
-        assert!(!families.is_empty(), "{text}");
-        Self { families }
+        let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).map(Sample::read).collect();
+        let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(|line| family(line, &samples)).collect();
+        Self { families, samples }
     }
+}
+
+impl Sample {
+    /// `name{label="value",...} value`
+    fn read(line: &str) -> Self {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let labels = labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty());
+        let pair = |label: &str| {
+            let (name, value) = label.split_once("=\"").unwrap();
+            (name.to_owned(), value.trim_end_matches('"').to_owned())
+        };
+        Self { name: name.to_owned(), labels: labels.map(pair).collect() }
+    }
+}
+
+/// `name type`
+fn family(line: &str, samples: &[Sample]) -> (String, Family) {
+    let (name, kind) = line.split_once(' ').unwrap();
+    let name = match kind {
+        "counter" => format!("{name}_total"),
+        "info" => format!("{name}_info"),
+        _ => name.to_owned(),
+    };
+    let of_it = samples.iter().filter(|sample| sample.name.strip_suffix("_bucket").unwrap_or(&sample.name) == name);
+    let labels: BTreeSet<_> = of_it.flat_map(|sample| sample.labels.keys().cloned()).filter(|label| label != "le").collect();
+    (name, Family { kind: kind.to_owned(), labels: labels.into_iter().collect() })
 }
 
 /// Over HTTP, as Prometheus does it.
@@ -79,10 +96,4 @@ async fn scrape(registry: Registry) -> String {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/openmetrics-text"), "{head}");
     body.to_owned()
-}
-
-/// The names of the labels of a sample.
-fn labels_of(sample: &str) -> Vec<String> {
-    let labels = sample.split_once('{').unwrap().1.split_once('}').unwrap().0;
-    labels.split("\",").map(|label| label.split_once('=').unwrap().0.to_owned()).collect()
 }

@@ -7,4 +7,5 @@ mod exposition;
 mod links;
 mod markdown;
 mod metrics;
+mod queries;
 mod reasons;

@@ -71,10 +71,14 @@ impl Life {
 
     /// The value of a sample of `/metrics`, by its name and labels as they stand there.
     pub fn sample(&self, sample: &str) -> Option<f64> {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let text = self.exposition();
         let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '))?;
         Some(line.parse().unwrap())
+    }
+
+    /// What `/metrics` says now.
+    pub fn exposition(&self) -> String {
+        exposition(&self.registry)
     }
 
     /// How many jobs that pull images it says are not completed.
@@ -209,6 +213,8 @@ impl World {
         let client = Client::new(line.clone(), "default");
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
+        // As the command does for a process that is alone.
+        metrics.leads.set(1);
         let mut settings = settings(user_agent, concurrency);
         change(&mut settings);
         let health = Health::default();
@@ -394,6 +400,13 @@ impl World {
         assert!(since.is_empty(), "not quiet: {since:#?}");
         requests.iter().for_each(may_be_sent);
     }
+}
+
+/// What `/metrics` says of these metrics.
+pub fn exposition(registry: &Registry) -> String {
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, registry).unwrap();
+    text
 }
 
 fn park_image() -> ParkImage {

@@ -12,10 +12,11 @@ use swaplet::testbed::apiserver::{Effect, Rule, RuleId, Verb};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::harness::{CONCURRENCY, World, settings};
+use super::harness::{CONCURRENCY, World, exposition, settings};
 use super::line::Line;
 use super::node::Kubelet;
 use super::objects::{EXIT, pod};
+use super::prometheus::{EVERY, Prometheus};
 
 const NAMESPACE: &str = "swaplet";
 const A: &str = "swaplet-a";
@@ -25,6 +26,7 @@ const B: &str = "swaplet-b";
 struct Process {
     line: Line,
     metrics: Metrics,
+    registry: Registry,
     health: Health,
     stop: Arc<Notify>,
     task: JoinHandle<()>,
@@ -34,13 +36,14 @@ impl Process {
     fn start(world: &World, name: &'static str) -> Self {
         let line = Line::new(world.server.clone(), name);
         let client = || Client::new(line.clone(), "default");
-        let (metrics, health, stop) = (Metrics::register(&mut Registry::default()), Health::default(), Arc::new(Notify::new()));
+        let mut registry = Registry::default();
+        let (metrics, health, stop) = (Metrics::register(&mut registry), Health::default(), Arc::new(Notify::new()));
         let keeper = LeaseKeeper::start(client(), NAMESPACE, name, health.clone());
         let asked = Arc::clone(&stop);
         let shutdown = async move { asked.notified().await };
         let controller = run_while_leading(client(), settings(name, CONCURRENCY), metrics.clone(), health.clone(), keeper, shutdown);
         let task = tokio::spawn(async move { controller.await.unwrap() });
-        Self { line, metrics, health, stop, task }
+        Self { line, metrics, registry, health, stop, task }
     }
 
     fn leads(&self) -> bool {
@@ -177,6 +180,13 @@ async fn without_the_right_to_lead_nothing_is_done_and_that_is_said() {
     assert_eq!(a.health.ready().unwrap_err(), "cannot read or write the Lease: leases is forbidden");
     assert_eq!((world.patches("p"), world.lists()), (0, 0));
     assert!(world.requests().len() <= 61, "{} requests in a minute", world.requests().len());
+
+    let mut prometheus = Prometheus::default();
+    for _ in 0..=2 * 60 / EVERY {
+        prometheus.scrape(&exposition(&a.registry));
+        world.wait(EVERY.into()).await;
+    }
+    assert_eq!(prometheus.firing(), ["SwapletNoLeader"]);
 }
 
 #[tokio::test(start_paused = true)]

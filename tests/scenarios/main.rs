@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
 
+mod alerts;
 mod answers;
 mod connections;
 mod crowds;
@@ -26,6 +27,7 @@ mod objects;
 mod openkruise;
 mod predownload;
 mod probe;
+mod prometheus;
 mod pull_jobs;
 mod restart;
 mod rights;

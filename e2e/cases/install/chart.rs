@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde_json::Value;
 use tokio::process::Command;
 
 use crate::restart::install_crd;
@@ -99,6 +100,27 @@ async fn rights_follow_what_is_on() {
     for role in ["swaplet-warm", "swaplet-warm-nodes", "swaplet-requests", "swaplet-openkruise"] {
         assert!(names(&more, "ClusterRole").contains(&role), "{role}");
     }
+}
+
+#[tokio::test]
+async fn what_watches_the_controller_is_what_deploy_has() {
+    let none = rendered(VALUES).await.unwrap();
+    for kind in ["ServiceMonitor", "PrometheusRule", "ConfigMap"] {
+        assert_eq!(names(&none, kind), [""; 0]);
+    }
+    let on = ["serviceMonitor", "prometheusRule", "dashboard"].map(|part| format!(",{part}.enabled=true")).concat();
+    let all = rendered(&format!("{VALUES}{on},prometheusRule.labels.release=prometheus")).await.unwrap();
+    let of_kind = |kind: &str| {
+        let object = all.split("\n---\n").find(|object| object.contains(&format!("\nkind: {kind}\n"))).unwrap();
+        serde_saphyr::from_str::<Value>(object).unwrap()
+    };
+    let rules = of_kind("PrometheusRule");
+    assert_eq!(rules["spec"], serde_saphyr::from_str::<Value>(include_str!("../../../deploy/alerts.yaml")).unwrap());
+    assert_eq!(rules["metadata"]["labels"]["release"], "prometheus");
+    let dashboard = of_kind("ConfigMap");
+    assert_eq!(dashboard["data"]["swaplet.json"], include_str!("../../../deploy/dashboard.json"));
+    assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
+    assert_eq!(of_kind("ServiceMonitor")["spec"]["endpoints"][0]["path"], "/metrics");
 }
 
 #[tokio::test]
