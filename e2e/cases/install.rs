@@ -1,6 +1,7 @@
 //! swaplet as an operator has it: its own image, installed by Helm, two replicas in pods with restricted rights.
 
 mod chart;
+mod flow;
 mod installation;
 
 use std::time::Duration;
@@ -144,6 +145,7 @@ async fn an_installation_restarts_containers_and_warms_images() {
     let world = World::new("install-more").await;
     let installation = Installation::new(&world).await;
     installation.helm("install", &["--set", "terminate.enabled=false,restart.enabled=true", "--set", &jobs_by(&world)]).await;
+    installation.lease_waits_for_no_other_request(&world).await;
 
     // It ends no sidecars.
     let jobs = world.stream_of_jobs("not-ended", 1).await;
