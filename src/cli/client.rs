@@ -13,10 +13,10 @@ use crate::controller::connection::connect;
 #[derive(Debug, Args)]
 pub struct ClusterArgs {
     /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the pod's own account]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "SWAPLET_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig file
-    #[arg(long)]
+    #[arg(long, env = "SWAPLET_CONTEXT")]
     context: Option<String>,
 }
 

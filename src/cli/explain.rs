@@ -60,7 +60,7 @@ pub(super) struct ExplainArgs {
     #[command(flatten)]
     rules: RulesArgs,
     /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Form::Text)]

@@ -2,6 +2,7 @@
 
 mod check;
 mod client;
+mod config;
 mod demo;
 mod exit_image;
 mod exit_push;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use self::config::Called;
 use crate::image::registry::install_crypto;
 
 /// After this people wonder whether anything happens.
@@ -70,12 +72,18 @@ impl Cli {
     /// Reads a command line, the name of the program first. Called as a plugin of kubectl, it speaks of itself as the user does.
     ///
     /// # Errors
-    /// The usage, a help text, or what is wrong.
+    /// The usage, a help text, or what is wrong; also what is wrong with the file of `swaplet run --config`.
     pub fn read(line: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let line: Vec<OsString> = line.into_iter().collect();
         let called = line.first().and_then(|program| Path::new(program).file_stem());
         let command = if called == Some(PLUGIN.as_ref()) { Self::command().bin_name("kubectl swaplet") } else { Self::command() };
-        Self::from_arg_matches(&command.try_get_matches_from(line)?)
+        let called = Called::new(command, line);
+        let read = called.read()?;
+        let mut cli = Self::from_arg_matches(&read.matches)?;
+        if let Command::Run(args) = &mut cli.command {
+            args.configured_by(called, read);
+        }
+        Ok(cli)
     }
 
     /// Runs the chosen subcommand and gives the exit code of the process.

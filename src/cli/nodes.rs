@@ -76,7 +76,7 @@ pub(super) struct NodesArgs {
     #[command(flatten)]
     table: NodeTableArgs,
     /// The namespace of the ConfigMap swaplet-node-verdicts [default: it is looked for in all]
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
     /// How to print: a table, a table with all that is known, or for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]

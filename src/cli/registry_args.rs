@@ -13,11 +13,11 @@ use crate::image::registry::RegistryOptions;
 #[derive(Debug, Clone, Args)]
 pub(super) struct RegistryArgs {
     /// Speak to this registry host, with or without port, without TLS (repeatable; never needed for loopback addresses)
-    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST", env = "SWAPLET_PLAIN_HTTP", value_delimiter = ',')]
     plain_http: Vec<String>,
 
     /// Speak to this registry host, with or without port, although its address is link-local or the name of a Service (repeatable)
-    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST", env = "SWAPLET_ALLOW_HOST", value_delimiter = ',')]
     allow_host: Vec<String>,
 
     /// Take the credentials from this file [default: $DOCKER_CONFIG/config.json or ~/.docker/config.json]

@@ -1,21 +1,25 @@
 //! `swaplet run`: the controller.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::builder::NonEmptyStringValueParser;
-use clap::{ArgAction, ArgGroup, Args, ValueEnum};
+use clap::{ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use super::client::ClusterArgs;
+use super::config::{Called, Read, Reloader, yaml};
 use super::registry_args::RegistryArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use crate::controller::clock::time_of_day;
+use crate::controller::configured::run_configured;
 use crate::controller::index::Rules;
 use crate::controller::lead::run_while_leading;
 use crate::controller::lease::{Leadership, LeaseKeeper};
@@ -23,7 +27,7 @@ use crate::controller::metrics::Metrics;
 use crate::controller::pull_jobs::WarmSettings;
 use crate::controller::restart::RestartSettings;
 use crate::controller::restart_on::{MOUNT_DELAY_SECONDS, RestartOnSettings};
-use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
+use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS};
 use crate::controller::selection::Selection;
 use crate::controller::serve::{Health, serve};
 use crate::decide::restart::ParkImage;
@@ -69,6 +73,13 @@ Examples:
   swaplet run --exit-image registry.example/swaplet/exit:v1 --warm --warm-exit-images --warm-startup-taint \
     --park-image registry.example/swaplet/park:v1
 
+  # From a file with lines such as `exit-image: registry.example/swaplet/exit:v1`; and what that comes to
+  swaplet run --config /etc/swaplet/config.yaml
+  swaplet run --config /etc/swaplet/config.yaml --print-config
+
+Every flag is also a variable, SWAPLET_ with the flag in capitals, and a key of the file of --config: a flag counts more than its
+variable, and that more than the file.
+
 A container is a sidecar if its env has KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT=true. The account that runs this needs to
 list, watch and patch pods, to patch pods/status (not with --finish=never), to list and watch jobs.batch, to create
 events.events.k8s.io, and to list and watch nodes (without that, every node counts as unknown).";
@@ -77,6 +88,34 @@ events.events.k8s.io, and to list and watch nodes (without that, every node coun
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm"]).multiple(true)))]
 pub struct RunArgs {
+    /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags, without the dashes in front. Lists, and the
+    /// rows of --node-classes, are taken over while it runs
+    #[arg(long, value_name = "FILE", env = "SWAPLET_CONFIG")]
+    config: Option<PathBuf>,
+    /// Print what it would run with, and where that comes from, in the form of --config, and exit
+    #[arg(long)]
+    print_config: bool,
+    #[command(flatten)]
+    controller: ControllerArgs,
+    /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
+    #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
+    leader_elect: bool,
+    /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// The form of the log, on standard error; RUST_LOG sets the level
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
+    log_format: LogFormat,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// How all this came to be.
+    #[arg(skip)]
+    origin: Option<(Called, Read)>,
+}
+
+/// What the controller is to do.
+#[derive(Debug, Args)]
+struct ControllerArgs {
     #[command(flatten)]
     rules: RulesArgs,
     /// Only pods of this namespace (repeatable) [default: all namespaces]
@@ -84,7 +123,7 @@ pub struct RunArgs {
     namespace: Vec<String>,
     /// The namespace for the Lease of --leader-elect and for the ConfigMaps swaplet-node-verdicts, which keeps what was proved on nodes for
     /// the next start, and swaplet-restart-on of --restart-on-config [default: none, and what was proved is not kept]
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE")]
+    #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_STATE_NAMESPACE")]
     state_namespace: Option<String>,
     /// Whether to end sidecars; false: only what --restart, --warm and --predownload ask for
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
@@ -100,7 +139,8 @@ pub struct RunArgs {
     restart_on_config: bool,
     /// Seconds after a change until containers are restarted that mount the object: so long nodes may take to bring the files up to date.
     /// Others are restarted after 5 s without a further change
-    #[arg(long, value_name = "SECONDS", default_value_t = MOUNT_DELAY_SECONDS, value_parser = clap::value_parser!(u16).range(5..=3600))]
+    #[arg(long, value_name = "SECONDS", env = "SWAPLET_RESTART_ON_CONFIG_DELAY", default_value_t = MOUNT_DELAY_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u16).range(5..=3600))]
     restart_on_config_delay: u16,
     /// Pull images for those who ask for it by an ImagePullJob or ImageListPullJob; needs deploy/warm.yaml, deploy/pull-jobs.yaml
     /// and the CRDs, and leaves the jobs alone where OpenKruise is installed
@@ -120,7 +160,8 @@ pub struct RunArgs {
     #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
     warm_startup_taint: bool,
     /// Seconds after which --warm-startup-taint takes the taint from a node that is not warm, from when it is seen Ready
-    #[arg(long, value_name = "SECONDS", default_value_t = STARTUP_TAINT_SECONDS, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
     warm_startup_taint_timeout: u32,
     /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With --restart a container waits in it whose
     /// image has no other spelling; without it such containers are not restarted. The pods of --warm run its program
@@ -133,25 +174,15 @@ pub struct RunArgs {
     /// of its old pods; needs deploy/predownload.yaml, and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
     predownload: bool,
-    /// Work only while this process holds the Lease `swaplet` in --state-namespace; others stand by. Without it, run one process
-    #[arg(long, env = "SWAPLET_LEADER_ELECT", requires = "state_namespace")]
-    leader_elect: bool,
     /// Writes of pods under way at once
-    #[arg(long, default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(long, env = "SWAPLET_CONCURRENCY", default_value_t = CONCURRENCY, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
     /// Seconds that one write may take; then its result is unknown and the pod is looked at again
-    #[arg(long, value_name = "SECONDS", default_value_t = WRITE_SECONDS, value_parser = clap::value_parser!(u16).range(1..=120))]
+    #[arg(long, value_name = "SECONDS", env = "SWAPLET_WRITE_TIMEOUT", default_value_t = WRITE_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=120))]
     write_timeout: u16,
-    /// Serve /healthz, /readyz and /metrics here, for example 127.0.0.1:8080 [default: nowhere]
-    #[arg(long, value_name = "ADDRESS", env = "SWAPLET_LISTEN")]
-    listen: Option<SocketAddr>,
-    /// The form of the log, on standard error; RUST_LOG sets the level
-    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "SWAPLET_LOG_FORMAT")]
-    log_format: LogFormat,
     #[command(flatten)]
     registry: RegistryArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
 }
 
 /// The form of the log.
@@ -164,11 +195,69 @@ pub(super) enum LogFormat {
 }
 
 impl RunArgs {
+    /// Remembers where its flags came from.
+    pub(super) fn configured_by(&mut self, called: Called, read: Read) {
+        self.origin = Some((called, read));
+    }
+
     /// Runs until SIGTERM or SIGINT.
     ///
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let Self { config: _, print_config, controller, leader_elect, listen, log_format, cluster, origin } = self;
+        if print_config {
+            super::print(&origin.map(|(_, read)| yaml(&read.settings)).unwrap_or_default())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let rows = controller.rules.rows().cloned();
+        let settings = controller.settings()?;
+        start_log(log_format);
+        let lease_client = cluster.client().await?;
+        let client = cluster.client().await?;
+        let (metrics, health) = start_serving(listen).await?;
+        let (terminate, restart) = (settings.selection.is_none(), settings.restart.is_some());
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
+        let (instance, namespace) = (settings.instance.clone(), settings.state_namespace.clone().filter(|_| leader_elect));
+        let (sender, settings) = watch::channel(settings);
+        let reloader = origin.and_then(|(called, read)| Reloader::of(called, read, rows, health.clone(), settings_of));
+        let stopped = stopped()?;
+        let work = async {
+            let Some(namespace) = namespace else {
+                metrics.leads.set(1);
+                return run_configured(client, settings, Leadership::undisputed(), metrics, health, stopped).await;
+            };
+            tracing::info!(namespace, "standing by until this process holds the Lease swaplet");
+            let keeper = LeaseKeeper::start(lease_client, &namespace, &instance, health.clone());
+            run_while_leading(client, settings, metrics, health, keeper, stopped).await
+        };
+        tokio::select! {
+            ended = work => ended?,
+            () = follow(reloader, sender) => {}
+        }
+        tracing::info!("stopped");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// For as long as the controller runs.
+async fn follow(reloader: Option<Reloader>, running: watch::Sender<Settings>) {
+    match reloader {
+        Some(reloader) => reloader.run(running).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The settings of a controller that was started with this command line.
+fn settings_of(matches: &ArgMatches) -> anyhow::Result<Settings> {
+    let run = matches.subcommand_matches("run").context("this is no command line of swaplet run")?;
+    ControllerArgs::from_arg_matches(run)?.settings()
+}
+
+impl ControllerArgs {
+    /// # Errors
+    /// What does not go together, and files that cannot be used.
+    fn settings(self) -> anyhow::Result<Settings> {
         let Self {
             mut rules,
             namespace,
@@ -185,13 +274,9 @@ impl RunArgs {
             warm_startup_taint,
             warm_startup_taint_timeout,
             predownload,
-            leader_elect,
             concurrency,
             write_timeout,
-            listen,
-            log_format,
             registry,
-            cluster,
         } = self;
         ensure!(terminate || restart || warm || predownload, "nothing to do: --terminate=false needs --restart, --warm or --predownload");
         if !terminate && rules.needs_exit_image() {
@@ -213,9 +298,8 @@ impl RunArgs {
             time_of_day: Arc::new(time_of_day),
         });
         let park = park_image.map(|image| park(image, park_image_paths, &rules)).transpose()?;
-        start_log(log_format);
         let push = registry.push(&rules);
-        let settings = Settings {
+        Ok(Settings {
             namespaces: namespace.into_iter().collect(),
             rules,
             push,
@@ -228,24 +312,7 @@ impl RunArgs {
             predownload,
             leadership: Leadership::undisputed(),
             selection: (!terminate).then(Selection::nothing),
-        };
-        let lease_client = cluster.client().await?;
-        let client = cluster.client().await?;
-        let (metrics, health) = start_serving(listen).await?;
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
-        match settings.state_namespace.as_deref().filter(|_| leader_elect) {
-            Some(namespace) => {
-                tracing::info!(namespace, "standing by until this process holds the Lease swaplet");
-                let keeper = LeaseKeeper::start(lease_client, namespace, &settings.instance, health.clone());
-                run_while_leading(client, settings, metrics, health, keeper, stopped()?).await?;
-            }
-            None => {
-                metrics.leads.set(1);
-                run(client, settings, metrics, health, stopped()?).await?;
-            }
-        }
-        tracing::info!("stopped");
-        Ok(ExitCode::SUCCESS)
+        })
     }
 }
 

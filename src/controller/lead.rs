@@ -3,20 +3,22 @@
 use std::future::Future;
 
 use kube::Client;
+use tokio::sync::watch;
 
+use super::configured::run_configured;
 use super::lease::LeaseKeeper;
 use super::metrics::Metrics;
-use super::run::{Settings, TaskDied, run};
+use super::run::{Settings, TaskDied};
 use super::serve::Health;
 
-/// [`run`]s whenever this process leads, until `shutdown` completes; then gives the Lease up. Each time it begins anew: all that it
-/// remembers is derived from the pods.
+/// [Runs](run_configured) whenever this process leads, until `shutdown` completes; then gives the Lease up. Each time it begins anew: all
+/// that it remembers is derived from the pods.
 ///
 /// # Errors
 /// [`TaskDied`], where only a new process can go on.
 pub async fn run_while_leading(
     client: Client,
-    settings: Settings,
+    settings: watch::Receiver<Settings>,
     metrics: Metrics,
     health: Health,
     keeper: LeaseKeeper,
@@ -40,8 +42,7 @@ pub async fn run_while_leading(
                 () = leadership.lost() => tracing::warn!("this process does not lead any more; it stands by"),
             }
         };
-        let settings = Settings { leadership: keeper.leadership(), ..settings.clone() };
-        run(client.clone(), settings, metrics.clone(), health.clone(), end).await?;
+        run_configured(client.clone(), settings.clone(), keeper.leadership(), metrics.clone(), health.clone(), end).await?;
         metrics.leads.set(0);
     }
     keeper.release().await;

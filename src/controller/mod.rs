@@ -9,6 +9,7 @@
 
 pub mod budgets;
 pub mod clock;
+pub mod configured;
 pub mod connection;
 pub mod derive;
 pub mod disruption_budgets;

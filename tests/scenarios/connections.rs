@@ -1,30 +1,35 @@
 //! Connections that die without a word, and what a busy server says in headers: seen through the client that `swaplet run` has, with its pool
 //! of connections, over lines in memory.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
-use http::header::{HeaderValue, USER_AGENT};
+use http::header::{AUTHORIZATION, HeaderValue, USER_AGENT};
+use http::{Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use kube::Config;
 use prometheus_client::registry::Registry;
-use swaplet::controller::connection::connect_over;
+use serde_json::json;
+use swaplet::controller::connection::{connect, connect_over};
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::run;
 use swaplet::controller::serve::Health;
 use swaplet::testbed::ApiServer;
 use swaplet::testbed::apiserver::{Effect, Verb};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, copy_bidirectional, duplex};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 use tower::{BoxError, Service};
 
 use super::harness::{CONCURRENCY, SWAPLET, World, settings};
@@ -196,5 +201,49 @@ async fn t6_lists_and_watches_come_back_when_a_busy_server_wants_them_to() {
         world.wait(5).await;
         assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1), "{verb:?}");
         world.is_quiet().await;
+    }
+}
+
+/// As the kubelet renews the token of a pod: the file changes, and after a while the old token is not taken any more. In real time, for kube
+/// goes by the time of day.
+#[tokio::test]
+async fn t31_a_token_that_is_renewed_in_its_file_is_used_within_a_minute() {
+    let accepted = Arc::new(Mutex::new("Bearer old"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(serve_version_to(listener, Arc::clone(&accepted)));
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    std::fs::write(&token, "old").unwrap();
+    let mut config = Config::new(format!("http://{address}").parse().unwrap());
+    config.auth_info.token_file = Some(token.to_str().unwrap().to_owned());
+    let client = connect(config).unwrap();
+    client.apiserver_version().await.unwrap();
+
+    std::fs::write(&token, "new").unwrap();
+    *accepted.lock().unwrap() = "Bearer new";
+    let renewed = async {
+        while client.apiserver_version().await.is_err() {
+            sleep(Duration::from_millis(200)).await;
+        }
+    };
+    timeout(Duration::from_secs(90), renewed).await.expect("the new token is used");
+}
+
+/// Tells its version to whoever has this token.
+async fn serve_version_to(listener: TcpListener, accepted: Arc<Mutex<&'static str>>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let accepted = Arc::clone(&accepted);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let is_known = request.headers().get(AUTHORIZATION).is_some_and(|token| token == *accepted.lock().unwrap());
+            let version = json!({
+                "major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "", "gitTreeState": "", "buildDate": "", "goVersion": "",
+                "compiler": "", "platform": "",
+            });
+            let status = if is_known { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+            async move { Ok::<_, Infallible>(Response::builder().status(status).body(version.to_string()).unwrap()) }
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
     }
 }

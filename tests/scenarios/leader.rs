@@ -9,7 +9,7 @@ use swaplet::controller::lease::LeaseKeeper;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::serve::Health;
 use swaplet::testbed::apiserver::{Effect, Rule, RuleId, Verb};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use super::harness::{CONCURRENCY, World, exposition, settings};
@@ -41,7 +41,8 @@ impl Process {
         let keeper = LeaseKeeper::start(client(), NAMESPACE, name, health.clone());
         let asked = Arc::clone(&stop);
         let shutdown = async move { asked.notified().await };
-        let controller = run_while_leading(client(), settings(name, CONCURRENCY), metrics.clone(), health.clone(), keeper, shutdown);
+        let controller =
+            run_while_leading(client(), watch::channel(settings(name, CONCURRENCY)).1, metrics.clone(), health.clone(), keeper, shutdown);
         let task = tokio::spawn(async move { controller.await.unwrap() });
         Self { line, metrics, registry, health, stop, task }
     }

@@ -187,7 +187,7 @@ fn process_of(namespace: &str, pod: &str) -> Option<String> {
     let is_it = |process: &Path| {
         let environment = std::fs::read_to_string(process.join("environ")).unwrap_or_default();
         let has = |variable: String| environment.split('\0').any(|found| found == variable);
-        has(format!("POD_NAMESPACE={namespace}")) && has(format!("POD_NAME={pod}"))
+        has(format!("SWAPLET_STATE_NAMESPACE={namespace}")) && has(format!("POD_NAME={pod}"))
     };
     let mut processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
     let process = processes.find(|process| is_it(process))?;

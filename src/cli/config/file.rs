@@ -1,0 +1,96 @@
+//! The file: keys and values, and the flags that say the same.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction};
+use serde_json::Value;
+
+/// The name of a flag, without the dashes in front.
+pub(super) type Key = String;
+
+/// A configuration file, as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct File {
+    path: PathBuf,
+    keys: BTreeMap<Key, Value>,
+}
+
+impl File {
+    /// # Errors
+    /// It cannot be read, or is no YAML mapping, in words.
+    pub(super) fn read(path: PathBuf) -> Result<Self, String> {
+        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let keys: Option<BTreeMap<Key, Value>> = serde_saphyr::from_str(&text)
+            .map_err(|error| format!("{}: it has to be a YAML mapping of flags to values: {error}", path.display()))?;
+        Ok(Self { path, keys: keys.unwrap_or_default() })
+    }
+
+    /// What it is called in messages.
+    pub(super) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    pub(super) const fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.keys.keys()
+    }
+
+    /// The keys of which this file and the other say different things.
+    pub(super) fn differences(&self, other: &Self) -> Vec<Key> {
+        let all = self.keys.keys().chain(other.keys.keys().filter(|key| !self.keys.contains_key(*key)));
+        all.filter(|key| self.keys.get(*key) != other.keys.get(*key)).cloned().collect()
+    }
+
+    /// This file, with what the other says of these keys.
+    pub(super) fn with(&self, taken_over: &[Key], other: &Self) -> Self {
+        let mut keys = self.keys.clone();
+        for key in taken_over {
+            match other.keys.get(key) {
+                Some(value) => drop(keys.insert(key.clone(), value.clone())),
+                None => drop(keys.remove(key)),
+            }
+        }
+        Self { path: self.path.clone(), keys }
+    }
+
+    /// What stands in a command line for this key.
+    ///
+    /// # Errors
+    /// The value is not of the form that the flag takes, in words that name the key and the fix.
+    pub(super) fn arguments(&self, key: &Key, flag: &Arg) -> Result<Vec<OsString>, String> {
+        let value = self.keys.get(key).unwrap_or(&Value::Null);
+        let said = |value: &str| OsString::from(format!("--{key}={value}"));
+        let wrong = |fix: &str| format!("{}: {key}: {fix}", self.name());
+        match (flag.get_action(), value) {
+            (_, Value::Null) => Err(wrong("it has no value: give it one, or leave the key out")),
+            (_, Value::Object(_)) => Err(wrong("it is a mapping, and the flag takes none")),
+            (ArgAction::SetTrue, Value::Bool(true)) => Ok(vec![format!("--{key}").into()]),
+            (ArgAction::SetTrue, Value::Bool(false)) => Ok(Vec::new()),
+            (ArgAction::SetTrue, _) => Err(wrong("it is true or false")),
+            (ArgAction::Append, Value::Array(entries)) => {
+                let entries = entries.iter().map(|entry| plain(entry).filter(|entry| !entry.contains(',')));
+                let entries: Option<Vec<_>> = entries.map(|entry| Some(said(&entry?))).collect();
+                entries.ok_or_else(|| wrong("each entry of the list is one plain value, without commas"))
+            }
+            (ArgAction::Append, value) => {
+                let value = plain(value).unwrap_or_default();
+                Err(wrong(&format!("it is a list: write `{key}: [{value}]`")))
+            }
+            (_, value) => Ok(vec![said(&plain(value).ok_or_else(|| wrong("it takes one value, not a list"))?)]),
+        }
+    }
+}
+
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(answer) => Some(answer.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

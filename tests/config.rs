@@ -1,0 +1,303 @@
+//! The configuration of `swaplet run`: flags, variables and the file of --config, through the real binary; and a file that changes while it
+//! runs, against the embedded API server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use clap::CommandFactory as _;
+use http::{Method, Request, header::CONTENT_TYPE};
+use kube::Client;
+use serde_json::{Value, json};
+use swaplet::testbed::{ApiServer, Clock};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::timeout;
+
+const EXIT: &str = "registry.example/exit:v1";
+const OTHER: &str = "registry.example/other-exit:v1";
+
+/// A folder with a configuration file.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn with(text: &str) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        std::fs::write(folder.file(), text).unwrap();
+        folder
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("config.yaml")
+    }
+
+    /// `swaplet run` with this file, these further flags and variables, and none of the variables of whoever runs the test.
+    fn command(&self, flags: &[&str], variables: &[(&str, &str)]) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_swaplet"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SWAPLET_")) {
+            command.env_remove(name);
+        }
+        command.arg("run").arg("--config").arg(self.file()).args(flags).envs(variables.iter().copied());
+        command
+    }
+
+    fn run(&self, flags: &[&str], variables: &[(&str, &str)]) -> Output {
+        self.command(flags, variables).output().unwrap()
+    }
+
+    /// What `--print-config` prints.
+    fn printed(&self, flags: &[&str], variables: &[(&str, &str)]) -> String {
+        let ran = self.run(&[flags, &["--print-config"]].concat(), variables);
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        text(&ran.stdout)
+    }
+
+    /// Why a file is refused.
+    fn refusal(text_of_file: &str) -> String {
+        let ran = Self::with(text_of_file).run(&["--print-config"], &[]);
+        assert_eq!(ran.status.code(), Some(2), "{text_of_file}");
+        assert!(ran.stdout.is_empty());
+        text(&ran.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn line<'a>(printed: &'a str, key: &str) -> &'a str {
+    let start = format!("{key}:");
+    printed.lines().find(|line| line.trim_start_matches("# ").starts_with(&start)).unwrap_or_else(|| panic!("no {key} in {printed}"))
+}
+
+#[test]
+fn every_flag_of_run_is_also_a_variable() {
+    let command = swaplet::cli::Cli::command();
+    let run = command.get_subcommands().find(|command| command.get_name() == "run").unwrap();
+    for flag in run.get_arguments().filter(|flag| !["help", "print-config"].contains(&flag.get_long().unwrap())) {
+        let expected = format!("SWAPLET_{}", flag.get_long().unwrap().to_uppercase().replace('-', "_"));
+        assert_eq!(flag.get_env().unwrap_or_default().to_str(), Some(&*expected), "--{}", flag.get_long().unwrap());
+    }
+}
+
+#[test]
+fn a_flag_counts_more_than_its_variable_and_that_more_than_the_file_and_that_more_than_the_default() {
+    let folder = Folder::with(&format!(
+        "exit-image: {EXIT}\nexit-images: [a.example/a:1, a.example/b:1]\nconcurrency: 3\nwrite-timeout: 4\nrestart: true\nterminate: true\nfinish: never\n"
+    ));
+    let file = folder.file().display().to_string();
+    let printed = folder
+        .printed(&["--concurrency", "5"], &[("SWAPLET_CONCURRENCY", "6"), ("SWAPLET_WRITE_TIMEOUT", "7"), ("SWAPLET_RESTART", "false")]);
+    assert_eq!(line(&printed, "concurrency"), "concurrency: 5 # --concurrency");
+    assert_eq!(line(&printed, "write-timeout"), "write-timeout: 7 # SWAPLET_WRITE_TIMEOUT");
+    assert_eq!(line(&printed, "restart"), "restart: false # SWAPLET_RESTART");
+    assert_eq!(line(&printed, "finish"), format!("finish: \"never\" # {file}"));
+    assert!(printed.contains(&format!("exit-images: # {file}\n  - \"a.example/a:1\"\n  - \"a.example/b:1\"\n")), "{printed}");
+    assert_eq!(line(&printed, "coexist"), "coexist: \"auto\" # default");
+    assert_eq!(line(&printed, "predownload"), "predownload: false # default");
+    assert_eq!(line(&printed, "park-image"), "# park-image: not set");
+
+    let printed = folder.printed(&["--exit-images", "c.example/c:1"], &[]);
+    assert!(printed.contains("exit-images: # --exit-images\n  - \"c.example/c:1\"\n"), "a list is not added to: {printed}");
+    assert_eq!(line(&printed, "concurrency"), format!("concurrency: 3 # {file}"));
+}
+
+#[test]
+fn what_is_printed_is_a_file_that_says_the_same() {
+    let folder = Folder::with("namespace: ['1e3', \"a\"]\nwarm: true\npark-image: r.example/park:v1\nfinish: never\n");
+    let without_sources = |printed: &str| printed.lines().map(|line| line.split(" #").next().unwrap().to_owned()).collect::<Vec<_>>();
+    let printed = folder.printed(&["--exit-image", EXIT, "--concurrency=9"], &[]);
+    let again = Folder::with(&printed).printed(&[], &[]);
+    assert_eq!(without_sources(&again), without_sources(&printed));
+    assert!(printed.contains("  - \"1e3\"\n"), "{printed}");
+}
+
+#[test]
+fn the_file_may_be_named_by_a_variable_and_may_be_empty() {
+    let folder = Folder::with("# nothing yet\n");
+    assert!(folder.printed(&[], &[]).contains("terminate: true # default\n"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_swaplet"));
+    std::fs::write(folder.file(), "concurrency: 3\n").unwrap();
+    let ran = command.args(["run", "--print-config"]).env("SWAPLET_CONFIG", folder.file()).output().unwrap();
+    assert!(text(&ran.stdout).contains("concurrency: 3 #"), "{}", text(&ran.stderr));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_refused_with_the_key_and_the_fix() {
+    for (file, words) in [
+        ("concurency: 3", "config.yaml: there is no key concurency: did you mean concurrency?"),
+        ("exit_image: r.example/exit:v1", "there is no key exit_image: did you mean exit-image?"),
+        ("qwertz: 3", "there is no key qwertz; the keys are the flags of `swaplet run --help`"),
+        ("config: other.yaml", "there is no key config"),
+        ("print-config: true", "there is no key print-config"),
+        ("concurrency: many", "config.yaml: concurrency: invalid value 'many' for '--concurrency <CONCURRENCY>'"),
+        ("concurrency: 5000", "concurrency: invalid value '5000' for '--concurrency <CONCURRENCY>': 5000 is not in 1..=1000"),
+        ("concurrency: [1, 2]", "concurrency: it takes one value, not a list"),
+        ("namespace: reports", "namespace: it is a list: write `namespace: [reports]`"),
+        ("namespace: [[a]]", "namespace: each entry of the list is one plain value, without commas"),
+        ("namespace: ['a,b']", "namespace: each entry of the list is one plain value, without commas"),
+        ("exit-image: [r.example/Exit:v1", "it has to be a YAML mapping"),
+        ("exit-image: r.example/Exit:v1", "exit-image: invalid value 'r.example/Exit:v1'"),
+        ("exit-image:", "exit-image: it has no value: give it one, or leave the key out"),
+        ("exit-image: {name: a}", "exit-image: it is a mapping, and the flag takes none"),
+        ("restart: maybe", "restart: it is true or false"),
+        ("finish: always", "finish: invalid value 'always' for '--finish <FINISH>' [possible values: allowed, never]"),
+        ("warm: true", "--park-image"),
+        ("- a", "it has to be a YAML mapping"),
+        ("concurrency: 1\nconcurrency: 2", "duplicate"),
+    ] {
+        let refusal = Folder::refusal(file);
+        assert!(refusal.contains(words), "{file}: {refusal}");
+    }
+    let ran = Folder(tempfile::tempdir().unwrap()).run(&[], &[]);
+    assert!(text(&ran.stderr).contains("config.yaml: No such file"), "{}", text(&ran.stderr));
+}
+
+/// A cluster, and a controller of which the log is read.
+struct Cluster {
+    server: ApiServer,
+    client: Client,
+    folder: Folder,
+    log: Lines<BufReader<ChildStderr>>,
+    _controller: Child,
+}
+
+impl Cluster {
+    /// With a pod whose main container is done, and whose sidecar wants another exit image than the first file allows.
+    async fn start(config: &str) -> Self {
+        let server = ApiServer::new(Clock::default());
+        let client = server.client_as("user");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let folder = Folder(tempfile::tempdir().unwrap());
+        folder.publish("1", config);
+        std::os::unix::fs::symlink("data/config.yaml", folder.file()).unwrap();
+        let kubeconfig = folder.0.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, ApiServer::kubeconfig(listener.local_addr().unwrap())).unwrap();
+        let served = server.clone();
+        tokio::spawn(async move { served.serve(listener).await });
+        let command =
+            folder.command(&["--coexist=own", "--finish=never", "--log-format=json", "--listen=127.0.0.1:0", "--kubeconfig"], &[]);
+        let mut command = Command::from(command);
+        let mut controller = command.arg(kubeconfig).kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(controller.stderr.take().unwrap()).lines();
+        let cluster = Self { server, client, folder, log, _controller: controller };
+        cluster.post("/api/v1/nodes", &json!({"metadata": {"name": "node-1"}})).await;
+        cluster
+    }
+
+    async fn send(&self, method: Method, path: &str, form: &str, body: &Value) {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, form);
+        self.client.request::<Value>(request.body(body.to_string().into_bytes()).unwrap()).await.unwrap();
+    }
+
+    async fn post(&self, path: &str, body: &Value) {
+        self.send(Method::POST, path, "application/json", body).await;
+    }
+
+    async fn create_pod(&self, name: &str, exit_image: &str) {
+        let env = json!([
+            {"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"},
+            {"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE", "value": exit_image},
+        ]);
+        let pod = json!({
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"restartPolicy": "OnFailure", "nodeName": "node-1", "containers": [
+                {"name": "main", "image": "main:1"}, {"name": "side", "image": "side:1", "env": env},
+            ]},
+        });
+        self.post("/api/v1/namespaces/default/pods", &pod).await;
+        let state = |name: &str, state: Value| json!({"name": name, "image": name, "imageID": "", "ready": false, "restartCount": 0, "state": state});
+        let statuses = [
+            state("main", json!({"terminated": {"exitCode": 0}})),
+            state("side", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})),
+        ];
+        let status = json!({"status": {"phase": "Running", "containerStatuses": statuses}});
+        let path = format!("/api/v1/namespaces/default/pods/{name}/status");
+        self.send(Method::PATCH, &path, "application/merge-patch+json", &status).await;
+    }
+
+    fn image(&self, name: &str) -> String {
+        self.server.peek("pods", "default", name).unwrap()["spec"]["containers"][1]["image"].as_str().unwrap().to_owned()
+    }
+
+    async fn is_swapped(&self, name: &str, image: &str) {
+        let swapped = async {
+            while self.image(name) != image {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(Duration::from_secs(120), swapped).await.unwrap_or_else(|_| panic!("{name} shows {}", self.image(name)));
+    }
+
+    /// Reads the log up to a line with these words, which it has to have.
+    async fn logs(&mut self, words: &str) -> String {
+        let mut before = Vec::new();
+        let found = async {
+            while let Some(line) = self.log.next_line().await.unwrap() {
+                if line.contains(words) {
+                    return line;
+                }
+                before.push(line);
+            }
+            panic!("the controller has ended")
+        };
+        let found = timeout(Duration::from_secs(120), found).await;
+        found.unwrap_or_else(|_| panic!("nothing of {words:?} in {before:#?}"))
+    }
+}
+
+impl Folder {
+    /// As the kubelet changes a ConfigMap that is mounted: another folder, and a link that is replaced.
+    fn publish(&self, version: &str, config: &str) {
+        let folder = self.0.path();
+        std::fs::create_dir(folder.join(version)).unwrap();
+        std::fs::write(folder.join(version).join("config.yaml"), config).unwrap();
+        std::os::unix::fs::symlink(version, folder.join("new-data")).unwrap();
+        std::fs::rename(folder.join("new-data"), folder.join("data")).unwrap();
+    }
+}
+
+/// What `/readyz` says.
+async fn ready(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: swaplet\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+#[tokio::test]
+async fn lists_are_taken_over_while_it_runs_and_a_bad_file_changes_nothing() {
+    let mut cluster = Cluster::start("exit-images: ['registry.example/exit:*']\nconcurrency: 3\n").await;
+    let serving: Value = serde_json::from_str(&cluster.logs("serving /healthz").await).unwrap();
+    let address = serving["address"].as_str().unwrap().to_owned();
+    cluster.create_pod("allowed", EXIT).await;
+    cluster.is_swapped("allowed", EXIT).await;
+    cluster.create_pod("waiting", OTHER).await;
+    cluster.logs("ExitImageMissing").await;
+
+    cluster.folder.publish("2", "exit-images: [registry.example/*\n");
+    cluster.logs("cannot be used; the one before stays in effect").await;
+    assert!(ready(&address).await.starts_with("ok, but the changed configuration is not used: "), "{}", ready(&address).await);
+    cluster.create_pod("meanwhile", EXIT).await;
+    cluster.is_swapped("meanwhile", EXIT).await;
+    assert_eq!(cluster.image("waiting"), "side:1");
+
+    cluster.folder.publish("3", "exit-images: ['registry.example/*']\nconcurrency: 4\n");
+    assert!(cluster.logs("restart swaplet to use it").await.contains("\"concurrency\""));
+    assert!(cluster.logs("is taken over").await.contains("\"exit-images\""));
+    cluster.is_swapped("waiting", OTHER).await;
+    assert_eq!(ready(&address).await, "ok, but a restart is needed for what has changed in the configuration: concurrency\n");
+
+    cluster.folder.publish("4", "exit-images: ['registry.example/exit:*']\nconcurrency: 3\n");
+    assert!(cluster.logs("is taken over").await.contains("\"exit-images\""));
+    cluster.create_pod("late", OTHER).await;
+    cluster.logs("ExitImageMissing").await;
+    assert_eq!(cluster.image("late"), "side:1", "what was allowed for a while is not any more");
+    for name in ["allowed", "meanwhile", "waiting"] {
+        assert_eq!(cluster.server.peek("pods", "default", name).unwrap()["metadata"]["generation"], 2, "{name}: one swap");
+    }
+}
