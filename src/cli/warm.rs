@@ -135,6 +135,7 @@ impl WarmArgs {
             parallelism: self.parallelism.into(),
             timeout: Duration::from_secs(self.timeout.into()),
             backoff_limit: self.backoff_limit,
+            ask_again: None,
         };
         let life_seconds = life_seconds(&limits, images.len());
         let client = self.cluster.client().await?;
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn pods_of_a_killed_run_end_within_a_day() {
-        let limits = Limits { parallelism: 1, timeout: Duration::from_secs(60), backoff_limit: 1 };
+        let limits = Limits { parallelism: 1, timeout: Duration::from_secs(60), backoff_limit: 1, ask_again: None };
         assert_eq!((life_seconds(&limits, 2), life_seconds(&limits, usize::MAX)), (2 * 2 * 390, LONGEST_LIFE));
     }
 

@@ -38,6 +38,10 @@ pub fn wants(targets: &Targets, name: &str, node: &TargetNode, pod_nodes: &BTree
     }
 }
 
+/// After so long a job that goes on for ever asks its nodes again, as OpenKruise's do (D.5): a kubelet may have removed an image, and where
+/// the registry is always asked a tag may have moved.
+const ASK_AGAIN: Duration = Duration::from_secs(86_400);
+
 /// What bounds the work of a job on so many nodes, of which `leaving` still have a pod that is not wanted any more.
 #[must_use]
 pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize) -> Limits {
@@ -45,6 +49,7 @@ pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize) -> Limits {
         parallelism: spec.parallelism.of(nodes).saturating_sub(leaving),
         timeout: Duration::from_secs(spec.timeout_seconds.into()),
         backoff_limit: spec.backoff_limit,
+        ask_again: (spec.completion == Completion::Never).then_some(ASK_AGAIN),
     }
 }
 

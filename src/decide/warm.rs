@@ -33,6 +33,9 @@ pub struct Limits {
     pub timeout: Duration,
     /// How many tries of an image may fail before it has failed; the same for pods of a node that get lost.
     pub backoff_limit: u32,
+    /// How long after it was asked the last time a node is asked for all images again, as one may have been removed or its tag have moved
+    /// meanwhile; `None`: never.
+    pub ask_again: Option<Duration>,
 }
 
 /// What became of an image on a node.
@@ -286,7 +289,18 @@ impl Warming {
             excess -= usize::from(slots.excess && matches!(action, Some(Action::Delete { .. })));
             actions.extend(action.map(|action| (name.clone(), action)));
         }
+        self.ask_again(parallelism.saturating_sub(active), now, elsewhere, &mut actions);
         actions
+    }
+
+    /// Those that wait for an image come first; and what is known of a node stays until it has its turn.
+    fn ask_again(&mut self, slots: usize, now: Duration, elsewhere: impl Fn(&str) -> Elsewhere, actions: &mut Vec<(Box<str>, Action)>) {
+        let Some(after) = self.limits.ask_again else { return };
+        let is_due = |name: &str, node: &NodeProgress| node.is_to_be_asked_again(after, now) && !elsewhere(name).taken;
+        for (name, node) in self.nodes.iter_mut().filter(|(name, node)| is_due(name, node)).take(slots) {
+            let action = node.ask_again(&self.images, &self.limits, now);
+            actions.extend(action.map(|action| (name.clone(), action)));
+        }
     }
 
     /// What became of a write for this node.

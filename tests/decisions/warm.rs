@@ -74,7 +74,7 @@ pub struct Node {
 
 impl Node {
     pub fn new(images: &[&str]) -> Self {
-        Self::with(images, Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1 })
+        Self::with(images, Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1, ask_again: None })
     }
 
     pub fn with(images: &[&str], limits: Limits) -> Self {
@@ -251,7 +251,7 @@ fn w4_a_refused_image_is_tried_again_later_while_others_go_on_and_then_fails_wit
 #[test]
 fn a_refusal_of_another_image_is_not_about_this_one() {
     // One refusal is enough to fail.
-    let mut node = Node::with(&[A, B], Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 0 });
+    let mut node = Node::with(&[A, B], Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 0, ask_again: None });
     node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).swaps("u", A, B, "");
     node.sees(pod("u", B, Some(""), &refused("", "", A))).is_silent();
     let full = waiting("", "", "ErrImagePull", "failed to pull and unpack image \"r.example/a:1\": not found");

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use swaplet::decide::warm::pulled::Pulled;
 use swaplet::decide::warm::{Action, Elsewhere, Limits};
 
 use super::warm::{A, B, Node, nothing, pod, running, seconds};
 
-const LIMITS: Limits = Limits { parallelism: 1, timeout: Duration::from_secs(100), backoff_limit: 1 };
+const LIMITS: Limits = Limits { parallelism: 1, timeout: Duration::from_secs(100), backoff_limit: 1, ask_again: None };
 
 fn images(images: &[&str]) -> Vec<Box<str>> {
     images.iter().map(|image| (*image).into()).collect()
@@ -97,4 +98,24 @@ fn a_pod_that_an_earlier_life_has_deleted_is_no_loss() {
     node.warming.pod_is_gone("u", node.now);
     assert_eq!(node.ends(), [None]);
     node.creates(A, "v").sees(pod("v", A, None, &running("c1", A))).deletes("v").is_silent();
+}
+
+#[test]
+fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_stays() {
+    let mut node = Node::with(&[A], Limits { ask_again: Some(seconds(1000)), ..LIMITS });
+    node.after(500).creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
+    let pulled = Pulled { image: A.into(), took: Some(seconds(2)), bytes: Some(7) };
+    node.warming.hear("u", &pulled);
+    node.deletes("u").is_silent();
+    node.after(900).is_silent();
+    node.after(100);
+    let taken = |_: &str| Elsewhere { taken: true, wanted: false };
+    assert_eq!(node.warming.step(node.now, taken), [], "others have the node");
+    node.warming.see_node("n", false, node.now);
+    node.is_silent();
+    node.warming.see_node("n", true, node.now);
+    node.creates(A, "v");
+    assert_eq!((node.ends(), node.warming.progress().next().unwrap().1[0].pulled.as_ref()), (vec![None], Some(&pulled)));
+    node.sees(pod("v", A, None, &running("c1", A))).deletes("v").is_silent();
+    node.after(900).is_silent();
 }

@@ -79,7 +79,7 @@ fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
 
 #[test]
 fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
-    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1 };
+    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
     warming.add("a", true, Duration::ZERO);
     warming.add("b", true, Duration::ZERO);
@@ -104,7 +104,7 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
 
 #[test]
 fn a_slot_is_taken_until_the_pod_is_gone() {
-    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 0 };
+    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 0, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
     warming.add("n", true, Duration::ZERO);
     warming.add("z", true, Duration::ZERO);
@@ -134,7 +134,7 @@ fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
 
 #[test]
 fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
-    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1 };
+    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
     warming.add("n", true, Duration::ZERO);
     warming.add("z", true, Duration::ZERO);
@@ -148,7 +148,7 @@ fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
 
 #[test]
 fn a_node_that_only_waits_for_another_try_gives_its_slot_to_those_who_want_it() {
-    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1 };
+    let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
     warming.add("n", true, Duration::ZERO);
     let mut node = Node { warming, now: Duration::ZERO };

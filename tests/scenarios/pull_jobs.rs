@@ -1,5 +1,6 @@
 //! `ImagePullJob`s and `ImageListPullJob`s on mock nodes, in virtual time.
 
+mod crowd;
 mod exit_images;
 mod nodes;
 mod sharing;

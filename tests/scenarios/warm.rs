@@ -161,7 +161,7 @@ fn job(images: Vec<Box<str>>, parallelism: usize) -> Job {
         wishes: PodWishes::default(),
         life_seconds: 86_400,
     };
-    let limits = Limits { parallelism, timeout: Duration::from_secs(120), backoff_limit: 2 };
+    let limits = Limits { parallelism, timeout: Duration::from_secs(120), backoff_limit: 2, ask_again: None };
     Job { images, selector: String::new(), names: BTreeSet::new(), limits, warmers, table: NodeTable::built_in() }
 }
 

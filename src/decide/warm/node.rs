@@ -38,6 +38,8 @@ pub(super) struct NodeProgress {
     not_before: Duration,
     /// Since when the pod is there, has started, or has its present image.
     since: Duration,
+    /// When a pod was made the last time.
+    asked: Duration,
     unready_since: Option<Duration>,
     /// The image that the next pod begins with.
     first: Option<usize>,
@@ -87,6 +89,7 @@ impl NodeProgress {
             unsure: false,
             not_before: Duration::ZERO,
             since: now,
+            asked: now,
             unready_since: (!ready).then_some(now),
             first: None,
             expected: false,
@@ -208,7 +211,7 @@ impl NodeProgress {
         }
         let first = self.first.filter(|first| self.images[*first].is_due(now));
         let index = first.or_else(|| self.next(now))?;
-        self.first = None;
+        (self.first, self.asked) = (None, now);
         Some(Action::Create { image: self.images[index].image.clone(), number: self.number })
     }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::NodeProgress;
-use crate::decide::warm::End;
+use super::{NodeProgress, Slots};
 use crate::decide::warm::image::ImageProgress;
 use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::{Action, End, Limits};
 
 impl NodeProgress {
     /// These are the images from now on; what is known of those that stay is kept.
@@ -34,5 +34,21 @@ impl NodeProgress {
         for found in known.iter().filter(|progress| progress.end == Some(End::Succeeded)) {
             self.found(&found.image, found.pulled.as_ref());
         }
+    }
+
+    /// Whether all is known, and has been for so long.
+    pub fn is_to_be_asked_again(&self, after: Duration, now: Duration) -> bool {
+        self.is_done() && self.ready && self.pod.is_none() && !self.writing && !self.unsure && now >= self.asked + after
+    }
+
+    /// All images are open again, and a pod is made for the first of them. What was said of pulls stays: a kubelet that has an image has
+    /// nothing new to say.
+    pub fn ask_again(&mut self, images: &[Box<str>], limits: &Limits, now: Duration) -> Option<Action> {
+        let (number, last) = (self.number, std::mem::take(&mut self.last));
+        let known = std::mem::replace(self, Self { number, last, ..Self::new(images, true, now) }).images;
+        for (progress, known) in self.images.iter_mut().zip(known) {
+            progress.pulled = known.pulled;
+        }
+        self.step(limits, Slots { free: true, wanted: false, excess: false }, now)
     }
 }
