@@ -1,5 +1,6 @@
 //! Pre-download on a real cluster, with a real Deployment and the rights of `deploy/predownload.yaml`.
 
+use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::json;
@@ -66,6 +67,9 @@ async fn a_deployment_gets_a_job_for_its_new_image_until_its_last_old_pod_is_rep
     assert_eq!((&spec["image"], &spec["parallelism"]), (&json!(new), &json!(3)));
     assert_eq!(spec["podSelector"], json!({"matchLabels": {"app": "web"}}));
     assert_eq!(job.metadata.owner_references.unwrap()[0].kind, "Deployment");
+
+    let told = ListParams::default().fields("involvedObject.kind=Deployment,involvedObject.name=web,reason=CreatedImagePullJob");
+    eventually("an Event on the Deployment", || async { world.api::<Event>().list(&told).await.unwrap().items.pop() }).await;
 
     apply(&world, &new, false).await;
     eventually("the job to be deleted", || async { jobs(&world).await.is_empty().then_some(()) }).await;

@@ -170,7 +170,7 @@ struct ControllerArgs {
     /// Paths that --park-image has besides the standard ones, as named to `swaplet park-image push --path`
     #[arg(long, value_name = "PATH,...", env = "SWAPLET_PARK_IMAGE_PATHS", value_delimiter = ',', requires = "park_image")]
     park_image_paths: Vec<String>,
-    /// When images of a Deployment or StatefulSet with the annotation swaplet.io/predownload=true change, make ImagePullJobs for the nodes
+    /// When images of a Deployment, StatefulSet or CloneSet with the annotation swaplet.io/predownload=true change, make ImagePullJobs for the nodes
     /// of its old pods; needs deploy/predownload.yaml, and the CRD where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_PREDOWNLOAD")]
     predownload: bool,

@@ -3,6 +3,8 @@
 //!
 //! Each look lists the pods and the jobs of the workload, so nothing is remembered that could be lost.
 
+mod clone_sets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -13,13 +15,17 @@ use kube::core::Selector;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep_until};
 
+use super::index::Notice;
 use super::list::{list_with, words};
 use super::metrics::Metrics;
+use super::report::Reporter;
 use super::run::{Settings, TaskDied};
 use super::watch::Event;
 use super::watch_many::watch_all;
-use super::writer::{Outcome, Writer};
+use super::writer::{Outcome, Target, Writer};
+use crate::decide::decision::Report;
 use crate::decide::predownload::{Action, JobSeen, PodSeen, decide};
+use crate::decide::reason::Reason;
 use crate::objects::pull_job::JobKind;
 use crate::objects::workload::{PREDOWNLOAD, Workload, WorkloadKind};
 
@@ -31,10 +37,14 @@ const AGAIN: Duration = Duration::from_secs(30);
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
 /// Pre-downloads; ends only with the reason why it cannot go on.
-pub(super) async fn run(client: Client, settings: Settings, metrics: Metrics) -> TaskDied {
+pub(super) async fn run(client: Client, settings: Settings, tools: (Reporter, Metrics)) -> TaskDied {
+    let (reporter, metrics) = tools;
     let mut deployments = watch_all(settings.namespaces.apis::<Deployment>(&client), "");
     let mut stateful_sets = watch_all(settings.namespaces.apis::<StatefulSet>(&client), "");
+    let mut clone_sets = clone_sets::observe(client.clone(), settings.namespaces.clone());
     let mut predownload = Predownload {
+        reporter,
+        told: BTreeMap::new(),
         writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()).counted_by(metrics),
         client,
         workloads: BTreeMap::new(),
@@ -53,6 +63,10 @@ pub(super) async fn run(client: Client, settings: Settings, metrics: Metrics) ->
                 let Some(event) = event else { return TaskDied::of("the watch of StatefulSets") };
                 predownload.see(WorkloadKind::StatefulSet, event, Workload::of_stateful_set);
             }
+            event = clone_sets.recv() => {
+                let Some(event) = event else { return TaskDied::of("the watch of CloneSets") };
+                predownload.see(WorkloadKind::CloneSet, event, Workload::of_clone_set);
+            }
             () = sleep_until(next.map_or_else(|| Instant::now() + AGAIN, |(at, _)| at)) => predownload.look().await,
         }
     }
@@ -61,6 +75,9 @@ pub(super) async fn run(client: Client, settings: Settings, metrics: Metrics) ->
 struct Predownload {
     client: Client,
     writer: Writer,
+    reporter: Reporter,
+    /// What was told last of those for which nothing can be done.
+    told: BTreeMap<Key, String>,
     /// Those that ask for it, and those that have asked in vain.
     workloads: BTreeMap<Key, Workload>,
     /// When each is looked at.
@@ -113,12 +130,11 @@ impl Predownload {
         if before == Some(&workload) {
             return;
         }
-        if let Err(wrong) = &workload.wish
-            && before.is_none_or(|before| before.wish != workload.wish)
-        {
-            tracing::warn!(namespace = %workload.namespace, "{} {}: {wrong}", workload.kind.as_str(), workload.name);
+        let is_known = before.is_some();
+        if let Err(wrong) = &workload.wish {
+            self.tell_failure(&workload, wrong.clone());
         }
-        if before.is_some() || workload.wish != Ok(None) {
+        if is_known || workload.wish != Ok(None) {
             self.due.insert(key.clone(), Instant::now());
             self.workloads.insert(key, workload);
         }
@@ -127,6 +143,7 @@ impl Predownload {
     fn forget(&mut self, key: &Key) {
         self.workloads.remove(key);
         self.due.remove(key);
+        self.told.remove(key);
     }
 
     /// Looks at the workload whose turn it is.
@@ -134,61 +151,96 @@ impl Predownload {
         let Some((_, key)) = self.next().filter(|(at, _)| *at <= Instant::now()) else { return };
         let key = key.clone();
         self.due.remove(&key);
-        let Some(workload) = self.workloads.get(&key) else { return };
-        match self.work(workload).await {
-            Ok(true) => drop(self.due.insert(key, Instant::now() + LOOK)),
+        let Some(workload) = self.workloads.get(&key).cloned() else { return };
+        match self.work(&workload).await {
+            Ok(true) => {
+                self.told.remove(&key);
+                self.due.insert(key, Instant::now() + LOOK);
+            }
             Ok(false) if workload.wish == Ok(None) => self.forget(&key),
             Ok(false) => (),
             Err(trouble) => {
-                let (kind, name) = (workload.kind.as_str(), &workload.name);
-                tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {trouble}; trying again");
                 self.due.insert(key, Instant::now() + AGAIN);
+                match trouble {
+                    Trouble::Lasting(why) => self.tell_failure(&workload, why),
+                    Trouble::Passing(error) => {
+                        let (kind, name) = (workload.kind.as_str(), &workload.name);
+                        tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
+                    }
+                }
             }
         }
     }
 
+    /// Tells it once, not with each try.
+    fn tell_failure(&mut self, workload: &Workload, why: String) {
+        let before = self.told.insert(key_of(workload), why.clone());
+        if before.as_ref() != Some(&why) {
+            self.tell(workload, Reason::FailedCreateImagePullJob, why);
+        }
+    }
+
+    fn tell(&self, workload: &Workload, reason: Reason, note: String) {
+        self.reporter.tell(Notice { target: Target::of_workload(workload), report: Report { reason, note } });
+    }
+
     /// Does what is to be done for a workload. Whether it is to be looked at again before it changes.
-    async fn work(&self, workload: &Workload) -> Result<bool, String> {
+    async fn work(&self, workload: &Workload) -> Result<bool, Trouble> {
         let jobs = self.jobs(workload).await?;
         let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else { return Ok(false) };
         for action in &actions {
-            let (kind, name) = (workload.kind.as_str(), &workload.name);
             match self.writer.predownload(workload, action).await {
-                Outcome::Applied(_) => match action {
-                    Action::Create { name: job, image, .. } => {
-                        tracing::info!(namespace = %workload.namespace, %job, %image, "pre-downloading an image of {kind} {name}");
-                    }
-                    Action::Delete(job) => {
-                        tracing::info!(namespace = %workload.namespace, job = %job.name, "{kind} {name} needs no pre-download any more");
-                    }
-                },
+                Outcome::Applied(_) => self.tell_applied(workload, action),
                 Outcome::Conflict | Outcome::Gone => (),
-                Outcome::Denied(error) | Outcome::Failed { error, .. } => return Err(error),
+                Outcome::Denied(error) => return Err(Trouble::Lasting(error)),
+                Outcome::Failed { error, .. } => return Err(Trouble::Passing(error)),
             }
         }
         Ok(!jobs.is_empty() || !actions.is_empty())
     }
 
-    async fn jobs(&self, workload: &Workload) -> Result<Vec<JobSeen>, String> {
+    fn tell_applied(&self, workload: &Workload, action: &Action) {
+        match action {
+            Action::Create { name, image, .. } => {
+                let note = format!("{image} is pulled to the nodes of the old pods, by ImagePullJob {name}");
+                self.tell(workload, Reason::CreatedImagePullJob, note);
+            }
+            Action::Delete(job) => {
+                let (kind, name) = (workload.kind.as_str(), &workload.name);
+                tracing::info!(namespace = %workload.namespace, job = %job.name, "{kind} {name} needs no pre-download any more");
+            }
+        }
+    }
+
+    async fn jobs(&self, workload: &Workload) -> Result<Vec<JobSeen>, Trouble> {
         let jobs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &workload.namespace, &JobKind::ImagePullJob.resource());
         let read = |job: DynamicObject| Some(JobSeen { name: job.metadata.name?.into(), uid: job.metadata.uid?.into() });
         let ours = ListParams::default().labels(&format!("{PREDOWNLOAD}={}", workload.uid));
         list_with(&jobs, ours, read).await.map_err(|error| match &error {
             kube::Error::Api(status) if status.code == 404 => {
-                "there are no ImagePullJobs: apply deploy/crds/imagepulljobs.yaml, or install OpenKruise".to_owned()
+                Trouble::Lasting("there are no ImagePullJobs: apply deploy/crds/imagepulljobs.yaml, or install OpenKruise".to_owned())
             }
-            error => format!("cannot list its ImagePullJobs: {}", words(error)),
+            error => Trouble::Passing(format!("cannot list its ImagePullJobs: {}", words(error))),
         })
     }
 
-    async fn pods(&self, workload: &Workload) -> Result<Vec<PodSeen>, String> {
-        let selector = Selector::try_from(workload.selector.clone()).map_err(|error| format!("spec.selector: {error}"))?;
+    async fn pods(&self, workload: &Workload) -> Result<Vec<PodSeen>, Trouble> {
+        let selector =
+            Selector::try_from(workload.selector.clone()).map_err(|error| Trouble::Lasting(format!("spec.selector: {error}")))?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &workload.namespace);
         let label = workload.kind.revision_label();
         list_with(&pods, ListParams::default().labels_from(&selector), |pod| pod_seen(pod, label))
             .await
-            .map_err(|error| format!("cannot list its pods: {}", words(&error)))
+            .map_err(|error| Trouble::Passing(format!("cannot list its pods: {}", words(&error))))
     }
+}
+
+/// Why nothing could be done for a workload; it is tried again in any case.
+enum Trouble {
+    /// Until somebody mends it, so the workload is told.
+    Lasting(String),
+    /// Perhaps not the next time.
+    Passing(String),
 }
 
 fn key_of(workload: &Workload) -> Key {

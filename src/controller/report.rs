@@ -20,6 +20,7 @@ use super::metrics::Metrics;
 use super::serve::Health;
 use super::writer::{Target, TargetKind, is_missing_right};
 use crate::decide::decision::Report;
+use crate::decide::reason::Reason;
 
 /// The `reportingController` of our Events.
 pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";
@@ -108,6 +109,7 @@ impl Reporter {
         let (api_version, kind) = match target.kind {
             TargetKind::Pod => ("v1", "Pod"),
             TargetKind::Job => ("batch/v1", "Job"),
+            TargetKind::Workload(kind) => (kind.api_version(), kind.as_str()),
         };
         Event {
             metadata: ObjectMeta {
@@ -115,7 +117,7 @@ impl Reporter {
                 namespace: Some(target.namespace.to_string()),
                 ..ObjectMeta::default()
             },
-            action: Some(if report.reason.regards_restart() { "Restart" } else { "Terminate" }.to_owned()),
+            action: Some(action(report.reason).to_owned()),
             event_time: Some(MicroTime(time_of_day())),
             note: Some(cut(&report.note, NOTE_BYTES)),
             reason: Some(report.reason.to_string()),
@@ -132,6 +134,14 @@ impl Reporter {
             type_: Some(if report.reason.is_warning() { "Warning" } else { "Normal" }.to_owned()),
             ..Event::default()
         }
+    }
+}
+
+const fn action(reason: Reason) -> &'static str {
+    match reason {
+        reason if reason.regards_restart() => "Restart",
+        reason if reason.regards_pull() => "Pull",
+        _ => "Terminate",
     }
 }
 
@@ -160,18 +170,18 @@ fn log(target: &Target, report: &Report) {
     let Target { kind, namespace, name, uid } = target;
     let named = |wanted| (*kind == wanted).then(|| display(name));
     let (pod, job) = (named(TargetKind::Pod), named(TargetKind::Job));
+    let workload = if let TargetKind::Workload(kind) = kind { Some(display(format!("{} {name}", kind.as_str()))) } else { None };
     let reason = report.reason.as_str();
     if report.reason.is_warning() {
-        tracing::warn!(%namespace, pod, job, %uid, reason, "{}", report.note);
+        tracing::warn!(%namespace, pod, job, workload, %uid, reason, "{}", report.note);
     } else {
-        tracing::info!(%namespace, pod, job, %uid, reason, "{}", report.note);
+        tracing::info!(%namespace, pod, job, workload, %uid, reason, "{}", report.note);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::reason::Reason;
 
     fn target(name: &str) -> Target {
         Target { kind: TargetKind::Pod, namespace: "ns".into(), name: name.into(), uid: "u1".into() }

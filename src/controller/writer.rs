@@ -20,6 +20,7 @@ use super::metrics::Metrics;
 use crate::decide::decision::{Action, Swap};
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
+use crate::objects::workload::{Workload, WorkloadKind};
 
 /// The name that the API server's audit log and `managedFields` show for our writes.
 pub const FIELD_MANAGER: &str = "swaplet";
@@ -44,6 +45,8 @@ pub enum TargetKind {
     Pod,
     /// `batch/v1`; never written, only told about.
     Job,
+    /// Never written, only told about.
+    Workload(WorkloadKind),
 }
 
 impl Target {
@@ -51,6 +54,13 @@ impl Target {
     #[must_use]
     pub fn of(pod: &Pod) -> Self {
         Self { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
+    }
+
+    /// The address of a workload.
+    #[must_use]
+    pub fn of_workload(workload: &Workload) -> Self {
+        let kind = TargetKind::Workload(workload.kind);
+        Self { kind, namespace: workload.namespace.clone(), name: workload.name.clone(), uid: workload.uid.clone() }
     }
 
     /// The address of the pod's Job.

@@ -45,7 +45,7 @@ pub fn job(workload: &Workload, name: &str, image: &str, pods: &LabelSelector, w
         "metadata": {
             "name": name, "namespace": workload.namespace, "labels": {PREDOWNLOAD: workload.uid},
             "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": workload.kind.as_str(), "name": workload.name, "uid": workload.uid, "controller": true,
+                "apiVersion": workload.kind.api_version(), "kind": workload.kind.as_str(), "name": workload.name, "uid": workload.uid, "controller": true,
             }],
         },
         "spec": {

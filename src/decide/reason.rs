@@ -141,6 +141,10 @@ pub enum Reason {
     RestartOnInvalid,
     /// What is needed for such restarts may not be looked at.
     RestartOnForbidden,
+    /// An image of a workload is pulled to the nodes of its old pods; OpenKruise's word for it.
+    CreatedImagePullJob,
+    /// It is not; OpenKruise's word for it.
+    FailedCreateImagePullJob,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
@@ -161,7 +165,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 69] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -223,6 +227,8 @@ impl Reason {
         Self::RestartOnStopped,
         Self::RestartOnInvalid,
         Self::RestartOnForbidden,
+        Self::CreatedImagePullJob,
+        Self::FailedCreateImagePullJob,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
         Self::PodFailedAfterFinish,
@@ -296,6 +302,8 @@ impl Reason {
             Self::RestartOnStopped => "RestartOnStopped",
             Self::RestartOnInvalid => "RestartOnInvalid",
             Self::RestartOnForbidden => "RestartOnForbidden",
+            Self::CreatedImagePullJob => "CreatedImagePullJob",
+            Self::FailedCreateImagePullJob => "FailedCreateImagePullJob",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
             Self::PodFailedAfterFinish => "PodFailedAfterFinish",
@@ -318,6 +326,7 @@ impl Reason {
                 | Self::ContainerRestarting
                 | Self::ContainerRestarted
                 | Self::RestartOnChanged
+                | Self::CreatedImagePullJob
                 | Self::SidecarEnded
         )
     }
@@ -367,6 +376,12 @@ impl Reason {
                 | Self::RestartOnInvalid
                 | Self::RestartOnForbidden
         )
+    }
+
+    /// Whether it is about images that are pulled before pods need them.
+    #[must_use]
+    pub const fn regards_pull(self) -> bool {
+        matches!(self, Self::CreatedImagePullJob | Self::FailedCreateImagePullJob)
     }
 
     /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.

@@ -1,4 +1,4 @@
-//! Deployments and StatefulSets, reduced to what pre-download needs: which pods are theirs, which images they are to have, and what the
+//! Deployments, StatefulSets and OpenKruise's CloneSets, reduced to what pre-download needs: which pods are theirs, which images they are to have, and what the
 //! annotations ask for.
 
 use std::collections::BTreeMap;
@@ -7,6 +7,10 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::{ApiResource, DynamicObject};
+use serde::Deserialize;
+
+use super::recreate_request::{GROUP, VERSION};
 
 /// The annotation that asks for pre-download, with the value `true`.
 pub const PREDOWNLOAD: &str = "swaplet.io/predownload";
@@ -22,6 +26,8 @@ pub enum WorkloadKind {
     Deployment,
     /// `apps/v1`
     StatefulSet,
+    /// `apps.kruise.io/v1alpha1`
+    CloneSet,
 }
 
 impl WorkloadKind {
@@ -31,6 +37,28 @@ impl WorkloadKind {
         match self {
             Self::Deployment => "Deployment",
             Self::StatefulSet => "StatefulSet",
+            Self::CloneSet => "CloneSet",
+        }
+    }
+
+    /// The API version in which it is read.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::Deployment | Self::StatefulSet => "apps/v1",
+            Self::CloneSet => "apps.kruise.io/v1alpha1",
+        }
+    }
+
+    /// What the client has to know of CloneSets.
+    #[must_use]
+    pub fn clone_sets() -> ApiResource {
+        ApiResource {
+            group: GROUP.to_owned(),
+            version: VERSION.to_owned(),
+            api_version: Self::CloneSet.api_version().to_owned(),
+            kind: Self::CloneSet.as_str().to_owned(),
+            plural: "clonesets".to_owned(),
         }
     }
 
@@ -39,7 +67,7 @@ impl WorkloadKind {
     pub const fn revision_label(self) -> &'static str {
         match self {
             Self::Deployment => "pod-template-hash",
-            Self::StatefulSet => "controller-revision-hash",
+            Self::StatefulSet | Self::CloneSet => "controller-revision-hash",
         }
     }
 }
@@ -89,6 +117,14 @@ impl Workload {
         Self::of(WorkloadKind::StatefulSet, set.metadata, spec.selector, spec.template)
     }
 
+    /// Reads a CloneSet. `None` where it has no name, namespace, uid or usable spec.
+    #[must_use]
+    pub fn of_clone_set(set: DynamicObject) -> Option<Self> {
+        let DynamicObject { metadata, mut data, .. } = set;
+        let spec = CloneSetSpecWire::deserialize(data["spec"].take()).ok()?;
+        Self::of(WorkloadKind::CloneSet, metadata, spec.selector, spec.template)
+    }
+
     fn of(kind: WorkloadKind, metadata: ObjectMeta, selector: LabelSelector, template: PodTemplateSpec) -> Option<Self> {
         let pod = template.spec.unwrap_or_default();
         let containers = pod.init_containers.unwrap_or_default().into_iter().chain(pod.containers);
@@ -105,6 +141,12 @@ impl Workload {
             pull_secrets: secrets.map(|secret| secret.name).filter(|name| !name.is_empty()).map(Into::into).collect(),
         })
     }
+}
+
+#[derive(Deserialize)]
+struct CloneSetSpecWire {
+    selector: LabelSelector,
+    template: PodTemplateSpec,
 }
 
 impl Wish {

@@ -48,9 +48,10 @@ async fn at_rest(annotations: &Value) -> World {
     world
 }
 
-/// Every write of the controller, as verb and resource.
+/// Every write of the controller but Events, as verb and resource.
 fn writes(world: &World) -> Vec<(Verb, String)> {
-    let is_write = |request: &Recorded| !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch);
+    let is_read = |verb| matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    let is_write = |request: &Recorded| !is_read(request.verb) && request.resource != "events";
     world.requests().into_iter().filter(is_write).map(|request| (request.verb, request.resource.to_string())).collect()
 }
 
@@ -66,6 +67,8 @@ async fn a_new_image_gets_a_job_until_no_old_pod_is_left() {
     let made = jobs(&world);
     assert_eq!((made.len(), &made[0]["spec"]["image"]), (1, &json!(NEW)));
     assert_eq!(made[0]["spec"]["podSelector"], json!({"matchLabels": {"app": "web"}}));
+    let note = format!("{NEW} is pulled to the nodes of the old pods, by ImagePullJob {}", made[0]["metadata"]["name"].as_str().unwrap());
+    assert_eq!(world.notes("web"), [("CreatedImagePullJob".to_owned(), note)]);
     create_pod(&world, "c", NEW, "two").await;
     world.remove("a").await;
     world.wait(600).await;
@@ -97,6 +100,9 @@ async fn who_does_not_ask_or_asks_wrongly_gets_nothing() {
         edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
         world.wait(600).await;
         assert!(writes(&world).is_empty(), "{annotations}");
+        let told: Vec<_> = world.notes("web").into_iter().map(|(reason, note)| format!("{reason}: {note}")).collect();
+        let wrong = "FailedCreateImagePullJob: annotation swaplet.io/predownload is \"yes\": write \"true\", or remove it";
+        assert_eq!(told, if annotations == json!({}) { vec![] } else { vec![wrong] });
     }
 }
 
@@ -121,7 +127,59 @@ async fn without_the_crd_it_is_tried_again_and_the_rest_goes_on() {
     world.wait(600).await;
     let tries = world.requests()[before..].iter().filter(|request| request.resource == JOBS).count();
     assert!(writes(&world).is_empty() && (10..=21).contains(&tries), "{tries}");
+    assert_eq!(world.events("web"), ["FailedCreateImagePullJob"], "it is told once");
     world.end_fault(missing);
     world.wait(31).await;
+    assert_eq!(jobs(&world).len(), 1);
+}
+
+const CLONE_SETS: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default/clonesets";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+async fn install_clone_sets(world: &World) {
+    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clonesets.apps.kruise.io"},
+        "spec": {"group": "apps.kruise.io", "scope": "Namespaced", "names": {"kind": "CloneSet", "plural": "clonesets"}, "versions": [version]}});
+    world.request(Method::POST, CRDS, "application/json", &crd).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_set_gets_a_job_where_its_crd_is_installed_also_while_the_controller_runs() {
+    let world = World::new();
+    let _life = world.start_predownloading_controller();
+    world.wait(60).await;
+    install_clone_sets(&world).await;
+    for (name, image, revision) in [("a", OLD, "web-1"), ("b", NEW, "web-2")] {
+        let labels = json!({"app": "web", "controller-revision-hash": revision});
+        let spec = json!({"nodeName": "n", "restartPolicy": "Always", "containers": [{"name": "main", "image": image}]});
+        world.create(&json!({"metadata": {"namespace": "default", "name": name, "labels": labels}, "spec": spec})).await;
+    }
+    let set = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet",
+        "metadata": {"name": "web", "annotations": {"swaplet.io/predownload": "true"}},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template(NEW)},
+    });
+    world.request(Method::POST, CLONE_SETS, "application/json", &set).await;
+    world.wait(60).await;
+    let made = jobs(&world);
+    assert_eq!((made.len(), &made[0]["spec"]["image"]), (1, &json!(NEW)));
+    let owner = &made[0]["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["apiVersion"], &owner["kind"]), (&json!("apps.kruise.io/v1alpha1"), &json!("CloneSet")));
+    let not_new = json!([{"key": "controller-revision-hash", "operator": "NotIn", "values": ["web-2"]}]);
+    assert_eq!(made[0]["spec"]["podSelector"]["matchExpressions"], not_new);
+    assert_eq!(world.events("web"), ["CreatedImagePullJob"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_see_clone_sets_the_others_get_their_jobs() {
+    let world = World::new();
+    install_clone_sets(&world).await;
+    world.fault(Effect::reply(403), |rule| rule.resource("clonesets"));
+    create_deployment(&world, &json!({"swaplet.io/predownload": "true"})).await;
+    create_pod(&world, "a", OLD, "one").await;
+    let _life = world.start_predownloading_controller();
+    edit_deployment(&world, &json!({"spec": {"template": template(NEW)}})).await;
+    world.wait(60).await;
     assert_eq!(jobs(&world).len(), 1);
 }

@@ -15,7 +15,8 @@ impl Controller {
             tasks.spawn(pull_jobs::run(client.clone(), settings.clone(), warm.clone(), self.derived.subscribe(), self.metrics.clone()));
         }
         if settings.predownload {
-            tasks.spawn(predownload::run(client.clone(), settings.clone(), self.metrics.clone()));
+            let tools = (self.reporter.clone(), self.metrics.clone());
+            tasks.spawn(predownload::run(client.clone(), settings.clone(), tools));
         }
         if let Some(on_config) = settings.restart.as_ref().and_then(|restart| restart.on_config.clone()) {
             let tools = (self.writer.clone(), self.reporter.clone(), self.metrics.clone());
