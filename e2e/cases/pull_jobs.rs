@@ -13,7 +13,9 @@ use crate::commands::send;
 use crate::controller::Controller;
 use crate::images::Images;
 use crate::pods::{EXITS_0, container, pod, sidecar, spec};
+use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm_images::push;
+use crate::warm_registry::{create_login, fails_to_pull_from, image_behind};
 use crate::witness::Witness;
 use crate::world::{World, eventually, kubectl, variable};
 
@@ -349,5 +351,30 @@ async fn the_exit_image_is_on_the_node_before_a_pod_needs_it() {
     jobs.world.create_pod(pod("ends", restricted("Never", containers))).await;
     jobs.world.pod_ends("ends", "Succeeded").await;
     jobs.pulls("ends", &exit, "already present").await;
+    jobs.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_never_job_pulls_a_private_image_with_the_secret_of_its_own_namespace_also_when_that_is_mended() {
+    let jobs = Jobs::with_pods("pull-private").await;
+    let private = RegistryProxy::start(Manner::Login("reader", "correct-horse")).await;
+    let image = image_behind(&private, "never").await;
+    create_login(&jobs.world, &private, "wrong-donkey").await;
+    // The pods of jobs without secrets would be in a namespace where the controller has no rights.
+    let arguments = ["--warm", "--park-image", &jobs.world.images.park, "--warm-namespace", "default"];
+    let _controller = Controller::start_with(&jobs.world, &arguments).await;
+    let spec = json!({"image": image, "pullSecrets": ["login"], "pullPolicy": {"backoffLimit": 99}, "completionPolicy": {"type": "Never"}});
+    jobs.start(ONE, "private", spec).await;
+    fails_to_pull_from(&jobs.world, &private).await;
+    kubectl(&["delete", "secret", "login", "-n", &jobs.world.namespace]).await;
+    create_login(&jobs.world, &private, "correct-horse").await;
+    let status = eventually("the image to be there", || async {
+        let status = jobs.api(ONE).get("private").await.unwrap().data["status"].clone();
+        (status["succeeded"] == 1).then_some(status)
+    })
+    .await;
+    assert!(status["completionTime"].is_null(), "{status}");
+    assert!(status["message"].as_str().unwrap().contains("newer kubelets check the pull secrets of each pod again"), "{status}");
+    jobs.has_pods(false).await;
     jobs.done().await;
 }

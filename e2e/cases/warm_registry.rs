@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm::{Ran, Warmer};
 use crate::warm_images::push;
-use crate::world::{eventually, kubectl, variable};
+use crate::world::{World, eventually, kubectl, variable};
 
 /// Pushes an image that no node has seen to the registry; its name behind a proxy.
 pub async fn image_behind(proxy: &RegistryProxy, name: &str) -> String {
@@ -17,13 +17,22 @@ pub async fn image_behind(proxy: &RegistryProxy, name: &str) -> String {
     format!("{}/{path}", proxy.host())
 }
 
-async fn fails_to_pull_from(warmer: &Warmer, proxy: &RegistryProxy) {
+/// Waits until a kubelet has told of a pull by a pod of this world that failed.
+pub async fn fails_to_pull_from(world: &World, proxy: &RegistryProxy) {
     eventually(&format!("a pull from {} to fail", proxy.host()), || async {
-        let events = warmer.world.api::<Event>().list(&ListParams::default().fields("reason=Failed")).await.unwrap();
+        let events = world.api::<Event>().list(&ListParams::default().fields("reason=Failed")).await.unwrap();
         let messages = events.items.into_iter().filter_map(|event| event.message);
         messages.into_iter().any(|message| message.contains(&proxy.host())).then_some(())
     })
     .await;
+}
+
+/// Makes the Secret `login` for the user `reader`.
+pub async fn create_login(world: &World, registry: &RegistryProxy, password: &str) {
+    let server = format!("--docker-server={}", registry.host());
+    let password = format!("--docker-password={password}");
+    let login = ["--docker-username=reader", &server, &password, "--namespace", &world.namespace];
+    kubectl(&[&["create", "secret", "docker-registry", "login"], &login[..]].concat()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -47,7 +56,7 @@ async fn registries_that_refuse_or_are_stopped_are_named_and_waited_for() {
     let before = limited.asked();
     let child = warmer.start(&[&all[..], &["--backoff-limit", "9"]].concat());
     for proxy in [&limited, &broken, &stopped] {
-        fails_to_pull_from(&warmer, proxy).await;
+        fails_to_pull_from(&warmer.world, proxy).await;
     }
     eventually("the limited registry to be asked again", || async { (limited.asked() > before).then_some(()) }).await;
     limited.now(Manner::Serve);
@@ -65,14 +74,7 @@ async fn a_private_image_becomes_warm_with_its_secret_only() {
     let warmer = Warmer::new("warm-private").await;
     let private = RegistryProxy::start(Manner::Login("reader", "correct-horse")).await;
     let image = image_behind(&private, "private").await;
-    let secret = [
-        &format!("--docker-server={}", private.host()),
-        "--docker-username=reader",
-        "--docker-password=correct-horse",
-        "--namespace",
-        &warmer.world.namespace,
-    ];
-    kubectl(&[&["create", "secret", "docker-registry", "login"], &secret[..]].concat()).await;
+    create_login(&warmer.world, &private, "correct-horse").await;
 
     let ran = Ran::of(warmer.start(&[&image, "--backoff-limit", "0"])).await;
     let row = &ran.results[&image];

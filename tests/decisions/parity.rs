@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What OpenKruise tests of its requests and its jobs.
-const IDS: [&str; 48] = [
+const IDS: [&str; 54] = [
     "CRR-e1",
     "CRR-e1b",
     "CRR-e2",
@@ -53,6 +53,12 @@ const IDS: [&str; 48] = [
     "ChangeTemplate",
     "Parallelism",
     "PullSecretsImmutability",
+    "JustPatched",
+    "Completed",
+    "Reconcile",
+    "NormalizeImageRef",
+    "ParseRepositoryTag",
+    "ContainsImage",
 ];
 
 fn repository() -> &'static Path {
