@@ -6,13 +6,13 @@
 
 mod driver;
 mod entry;
+mod messages;
 mod nodes;
 mod observe;
 mod room;
 mod taints;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,22 +20,17 @@ use kube::api::DynamicObject;
 
 pub use driver::{WarmSettings, run};
 use entry::{Entry, exit_images};
+pub use messages::{Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
 use room::Room;
 
 use super::namespaces::Namespaces;
 use super::watch::Event;
-use super::writer::Outcome;
-use super::writer_pull_job::Report;
-use super::writer_warm::Warmers;
 use crate::decide::node_table::NodeTable;
-use crate::decide::warm::pulled::Pulled;
-use crate::decide::warm::startup_taint::{StartupTaints, Untaint};
-use crate::decide::warm::{Action, Answer, End};
-use crate::objects::node::NodeWire;
+use crate::decide::warm::End;
+use crate::decide::warm::startup_taint::StartupTaints;
 use crate::objects::pull_job::{JobKind, PullJob};
 use crate::objects::warmer_pod::{WarmerPod, WarmerPodWire};
-use crate::objects::wire::PodWire;
 
 /// The wait before a deletion of the same pod is sent again.
 const DELETE_AGAIN: Duration = Duration::from_secs(5);
@@ -53,82 +48,6 @@ pub struct Now {
     pub since_start: Duration,
     /// The time of day.
     pub today: Timestamp,
-}
-
-/// One write.
-#[derive(Clone, Debug)]
-pub enum PullWrite {
-    /// For a node of a job.
-    Warm {
-        /// The job.
-        key: Key,
-        /// What its pods have in common.
-        warmers: Arc<Warmers>,
-        /// The node.
-        node: Box<str>,
-        /// What to do.
-        action: Action,
-    },
-    /// The status of a job.
-    Report {
-        /// The job, as it was when this was decided.
-        job: Box<PullJob>,
-        /// What to write.
-        report: Box<Report>,
-    },
-    /// A job whose time is over is deleted.
-    DeleteJob(Box<PullJob>),
-    /// A pod that no job needs is deleted.
-    DeletePod(Box<WarmerPod>),
-    /// The startup taint is taken from a node.
-    Untaint(Box<Untaint>),
-}
-
-/// What became of a write.
-#[derive(Clone, Debug)]
-pub enum PullAnswer {
-    /// Of one for a node, or to it.
-    Warm(Answer),
-    /// Of a status: the job as it is stored.
-    Reported(Result<Option<Box<PullJob>>, Outcome>),
-    /// Of a deletion.
-    Deleted(Result<(), Outcome>),
-}
-
-/// What has happened.
-#[derive(Debug)]
-pub enum Happened {
-    /// To a job.
-    Job(JobKind, Event<DynamicObject>),
-    /// To a node.
-    Node(Event<NodeWire>),
-    /// To a warmer pod.
-    Pod(Event<WarmerPodWire>),
-    /// To a pod that a job selects nodes by.
-    Selected(PodQuery, Event<PodWire>),
-    /// A kubelet has told of a pull of the pod with this uid.
-    Pulled(Box<str>, Pulled),
-    /// These exit images have been derived so far.
-    Derived(BTreeSet<Box<str>>),
-    /// A write has come back.
-    Written(Box<(PullWrite, PullAnswer)>),
-}
-
-impl Happened {
-    /// The resource that cannot be watched, in the plural, if this tells so.
-    #[must_use]
-    pub fn trouble(&self) -> Option<&'static str> {
-        const fn of<K>(event: &Event<K>) -> bool {
-            matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_))
-        }
-        match self {
-            Self::Job(kind, event) => of(event).then_some(kind.plural()),
-            Self::Node(event) => of(event).then_some("nodes"),
-            Self::Pod(event) => of(event).then_some("pods"),
-            Self::Selected(_, event) => of(event).then_some("pods"),
-            Self::Pulled(..) | Self::Derived(_) | Self::Written(_) => None,
-        }
-    }
 }
 
 /// The jobs, the nodes and the pods.

@@ -1,0 +1,95 @@
+//! What the loop is told, and what it has written.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::api::DynamicObject;
+
+use super::{Key, PodQuery};
+use crate::controller::watch::Event;
+use crate::controller::writer::Outcome;
+use crate::controller::writer_pull_job::Report;
+use crate::controller::writer_warm::Warmers;
+use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::startup_taint::Untaint;
+use crate::decide::warm::{Action, Answer};
+use crate::objects::node::NodeWire;
+use crate::objects::pull_job::{JobKind, PullJob};
+use crate::objects::warmer_pod::{WarmerPod, WarmerPodWire};
+use crate::objects::wire::PodWire;
+
+/// One write.
+#[derive(Clone, Debug)]
+pub enum PullWrite {
+    /// For a node of a job.
+    Warm {
+        /// The job.
+        key: Key,
+        /// What its pods have in common.
+        warmers: Arc<Warmers>,
+        /// The node.
+        node: Box<str>,
+        /// What to do.
+        action: Action,
+    },
+    /// The status of a job.
+    Report {
+        /// The job, as it was when this was decided.
+        job: Box<PullJob>,
+        /// What to write.
+        report: Box<Report>,
+    },
+    /// A job whose time is over is deleted.
+    DeleteJob(Box<PullJob>),
+    /// A pod that no job needs is deleted.
+    DeletePod(Box<WarmerPod>),
+    /// The startup taint is taken from a node.
+    Untaint(Box<Untaint>),
+}
+
+/// What became of a write.
+#[derive(Clone, Debug)]
+pub enum PullAnswer {
+    /// Of one for a node, or to it.
+    Warm(Answer),
+    /// Of a status: the job as it is stored.
+    Reported(Result<Option<Box<PullJob>>, Outcome>),
+    /// Of a deletion.
+    Deleted(Result<(), Outcome>),
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub enum Happened {
+    /// To a job.
+    Job(JobKind, Event<DynamicObject>),
+    /// To a node.
+    Node(Event<NodeWire>),
+    /// To a warmer pod.
+    Pod(Event<WarmerPodWire>),
+    /// To a pod that a job selects nodes by.
+    Selected(PodQuery, Event<PodWire>),
+    /// A kubelet has told of a pull of the pod with this uid.
+    Pulled(Box<str>, Pulled),
+    /// These exit images have been derived so far.
+    Derived(BTreeSet<Box<str>>),
+    /// A write has come back.
+    Written(Box<(PullWrite, PullAnswer)>),
+}
+
+impl Happened {
+    /// The resource that cannot be watched, in the plural, if this tells so.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&'static str> {
+        const fn of<K>(event: &Event<K>) -> bool {
+            matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_))
+        }
+        match self {
+            Self::Job(kind, event) => of(event).then_some(kind.plural()),
+            Self::Node(event) => of(event).then_some("nodes"),
+            Self::Pod(event) => of(event).then_some("pods"),
+            Self::Selected(_, event) => of(event).then_some("pods"),
+            Self::Pulled(..) | Self::Derived(_) | Self::Written(_) => None,
+        }
+    }
+}
