@@ -1,8 +1,9 @@
 //! The configuration of `swaplet run`: flags, variables and the file of --config, through the real binary; and a file that changes while it
-//! runs, against the embedded API server.
+//! runs, and what it logs, against the embedded API server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -167,7 +168,7 @@ struct Cluster {
 
 impl Cluster {
     /// With a pod whose main container is done, and whose sidecar wants another exit image than the first file allows.
-    async fn start(config: &str) -> Self {
+    async fn start(config: &str, log_format: &str) -> Self {
         let server = ApiServer::new(Clock::default());
         let client = server.client_as("user");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -178,8 +179,8 @@ impl Cluster {
         std::fs::write(&kubeconfig, ApiServer::kubeconfig(listener.local_addr().unwrap())).unwrap();
         let served = server.clone();
         tokio::spawn(async move { served.serve(listener).await });
-        let command =
-            folder.command(&["--coexist=own", "--finish=never", "--log-format=json", "--listen=127.0.0.1:0", "--kubeconfig"], &[]);
+        let flags = ["--coexist=own", "--finish=never", "--log-format", log_format, "--listen=127.0.0.1:0", "--kubeconfig"];
+        let command = folder.command(&flags, &[]);
         let mut command = Command::from(command);
         let mut controller = command.arg(kubeconfig).kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(controller.stderr.take().unwrap()).lines();
@@ -271,7 +272,7 @@ async fn ready(address: &str) -> String {
 
 #[tokio::test]
 async fn lists_are_taken_over_while_it_runs_and_a_bad_file_changes_nothing() {
-    let mut cluster = Cluster::start("exit-images: ['registry.example/exit:*']\nconcurrency: 3\n").await;
+    let mut cluster = Cluster::start("exit-images: ['registry.example/exit:*']\nconcurrency: 3\n", "json").await;
     let serving: Value = serde_json::from_str(&cluster.logs("serving /healthz").await).unwrap();
     let address = serving["address"].as_str().unwrap().to_owned();
     cluster.create_pod("allowed", EXIT).await;
@@ -300,4 +301,28 @@ async fn lists_are_taken_over_while_it_runs_and_a_bad_file_changes_nothing() {
     for name in ["allowed", "meanwhile", "waiting"] {
         assert_eq!(cluster.server.peek("pods", "default", name).unwrap()["metadata"]["generation"], 2, "{name}: one swap");
     }
+}
+
+/// The names of the fields of a line of text, `name=value` each; values with spaces are in quotes.
+fn fields_of_text(line: &str) -> BTreeSet<&str> {
+    let outside_quotes = line.split('"').step_by(2);
+    outside_quotes.flat_map(str::split_whitespace).filter_map(|word| Some(word.split_once('=')?.0)).collect()
+}
+
+#[tokio::test]
+async fn the_log_has_the_same_fields_in_both_forms() {
+    let mut lines = Vec::new();
+    for format in ["text", "json"] {
+        let mut cluster = Cluster::start(&format!("exit-images: ['{EXIT}']"), format).await;
+        cluster.create_pod("p", EXIT).await;
+        lines.push(cluster.logs("main containers are done").await);
+    }
+    assert!(!lines[0].contains('\u{1b}'), "no colours where nobody looks: {:?}", lines[0]);
+    assert!(lines[0].contains("  INFO main containers are done; ending side (image side:1 -> "), "{}", lines[0]);
+    let json: BTreeMap<&str, Value> = serde_json::from_str(&lines[1]).unwrap();
+    assert_eq!((&json["level"], &json["pod"]), (&json!("INFO"), &json!("p")));
+    let of_every_line = ["timestamp", "level", "message"];
+    let fields: BTreeSet<_> = json.keys().copied().filter(|field| !of_every_line.contains(field)).collect();
+    assert_eq!(fields, ["namespace", "pod", "reason", "uid"].into());
+    assert_eq!(fields_of_text(&lines[0]), fields);
 }

@@ -1,5 +1,6 @@
 //! `swaplet run`: the controller.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -358,6 +359,7 @@ pub(super) fn start_log(format: LogFormat) {
     // kube logs each request as a span; at info that would be every write twice.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube=warn".into());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder = if std::io::stderr().is_terminal() { builder } else { builder.with_ansi(false) };
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),

@@ -28,9 +28,10 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The kubeconfig names a proxy.
+    /// The kubeconfig or the environment names a proxy.
     #[error(
-        "the kubeconfig has proxy-url: {0}, and swaplet speaks to the API server directly only: remove it, and make the server reachable"
+        "the way to the API server is the proxy {0}, and swaplet speaks to it directly only: remove proxy-url from the kubeconfig, or name \
+         the API server in NO_PROXY where HTTPS_PROXY is set"
     )]
     Proxy(Uri),
     /// The configuration cannot be used.
