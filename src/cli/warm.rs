@@ -1,5 +1,6 @@
 //! `swaplet warm`: images are on nodes before pods need them.
 
+mod bars;
 mod results;
 mod status;
 
@@ -156,7 +157,9 @@ impl WarmArgs {
             stopped.await;
             eprintln!("stopping: the warmer pods are being deleted ...");
         };
-        let finished = warm(client, job, |news| progress.show(&news), interrupted).await?;
+        let finished = warm(client, job, |news| progress.show(&news), interrupted).await;
+        drop(progress);
+        let finished = finished?;
         let results = Results::of(&finished.warming);
         print(&results.show(self.output)?)?;
         if let Some(rate) = results.rate() {

@@ -62,6 +62,13 @@ pub enum News {
         /// Those that cannot.
         skipped: Vec<(Box<str>, String)>,
     },
+    /// A node is to pull an image.
+    Begun {
+        /// The node.
+        node: Box<str>,
+        /// The image.
+        image: Box<str>,
+    },
     /// An image on a node has become final.
     Ended(Ended),
     /// Something does not answer; it is tried again.
@@ -154,7 +161,7 @@ impl Run {
         let mut pulls = watch_selected(pulls, ListParams::default().fields(PULLED));
         while !self.warming.is_over() {
             if self.pods_are_seen {
-                self.start_writes();
+                self.start_writes(tell);
             }
             tokio::select! {
                 event = pods.recv() => self.see_pod(event, tell)?,
@@ -263,9 +270,12 @@ impl Run {
         }
     }
 
-    fn start_writes(&mut self) {
+    fn start_writes(&mut self, tell: &mut impl FnMut(News)) {
         for (node, action) in self.warming.step(self.clock.now(), |_| Elsewhere::default()) {
             self.has_written = true;
+            if let Action::Create { image, .. } | Action::Swap { to: image, .. } = &action {
+                tell(News::Begun { node: node.clone(), image: image.clone() });
+            }
             let (writer, warmers) = (self.writer.clone(), self.job.warmers.clone());
             self.writes.spawn(async move {
                 let answer = writer.warm(&warmers, &node, &action).await;

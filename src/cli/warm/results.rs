@@ -1,29 +1,41 @@
 //! What `swaplet warm` prints: a line for each image on a node while it goes on, and a table at the end.
 
+use std::io::{IsTerminal as _, stderr};
 use std::time::Duration;
 
+use indicatif::ProgressDrawTarget;
 use serde_json::{Value, json};
 
+use super::bars::Bars;
 use crate::cli::table::{Output, dash, printable, render};
 use crate::controller::warm::News;
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::{End, Ended, Warming};
 
-/// The lines on standard error.
+/// The lines on standard error, and on a terminal the bars below them.
 pub struct Progress {
     images: usize,
     done: usize,
     all: usize,
+    bars: Option<Bars>,
 }
 
 impl Progress {
-    pub const fn new(images: usize) -> Self {
-        Self { images, done: 0, all: 0 }
+    pub fn new(images: usize) -> Self {
+        let bars = stderr().is_terminal().then(|| Bars::new(images, ProgressDrawTarget::stderr()));
+        Self { images, done: 0, all: 0, bars }
     }
 
     pub fn show(&mut self, news: &News) {
         for line in self.lines(news) {
-            eprintln!("{}", printable(&line));
+            let line = printable(&line);
+            self.bars.as_ref().map_or_else(|| eprintln!("{line}"), |bars| bars.line(&line));
+        }
+        match (&mut self.bars, news) {
+            (Some(bars), News::Nodes { warmable, .. }) => bars.see_nodes(*warmable),
+            (Some(bars), News::Begun { node, image }) => bars.begun(&printable(node), &printable(image)),
+            (Some(bars), News::Ended(ended)) => bars.ended(&printable(&ended.node)),
+            (_, News::Trouble(_)) | (None, _) => {}
         }
     }
 
@@ -39,6 +51,7 @@ impl Progress {
                 self.done += 1;
                 vec![format!("[{}/{}] {}", self.done, self.all, sentence(ended))]
             }
+            News::Begun { .. } => Vec::new(),
             News::Trouble(trouble) => vec![format!("warning: {trouble}; trying again")],
         }
     }
