@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-use crate::world::{eventually, kubectl, variable};
+use crate::world::{apply, eventually, kubectl, variable};
 
 const LABEL: &str = "swaplet-e2e-leash";
 
@@ -14,11 +14,11 @@ static LEASH: OnceCell<String> = OnceCell::const_new();
 
 /// The labels of a namespace in which the leash holds.
 pub async fn labels() -> serde_json::Value {
-    json!({LABEL: LEASH.get_or_init(apply).await})
+    json!({LABEL: LEASH.get_or_init(install).await})
 }
 
 /// For the namespaces of the cases only, and under another name for another manifest: two checkouts can use one cluster.
-async fn apply() -> String {
+async fn install() -> String {
     let registry = variable("SWAPLET_E2E_REGISTRY");
     let text = include_str!("../../deploy/leash.yaml")
         .replace(
@@ -42,7 +42,7 @@ async fn apply() -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("leash.json");
     std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string()).unwrap();
-    kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+    apply(&file).await;
     is_on(&hash).await;
     hash
 }

@@ -17,22 +17,16 @@ use crate::registry_proxy::{Manner, RegistryProxy};
 use crate::warm_images::push;
 use crate::warm_registry::{create_login, fails_to_pull_from, image_behind};
 use crate::witness::Witness;
-use crate::world::{World, eventually, kubectl, variable};
+use crate::world::{World, create_crd, eventually, kubectl, variable};
 
 const ONE: JobKind = JobKind::ImagePullJob;
 const LIST: JobKind = JobKind::ImageListPullJob;
 
 static CRDS: OnceCell<()> = OnceCell::const_new();
 
-/// Never over one that is there.
 async fn install_crds() {
     for kind in JobKind::ALL {
-        let crd = format!("{}.apps.kruise.io", kind.plural());
-        if kubectl(&["get", "crd", &crd, "--ignore-not-found", "-o", "name"]).await.is_empty() {
-            let file = format!("{}/deploy/crds/{}.yaml", env!("CARGO_MANIFEST_DIR"), kind.plural());
-            kubectl(&["create", "-f", &file]).await;
-        }
-        kubectl(&["wait", "--for=condition=Established", &format!("crd/{crd}"), "--timeout=30s"]).await;
+        create_crd(kind.plural()).await;
     }
 }
 

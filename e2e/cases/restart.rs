@@ -8,7 +8,6 @@ use kube::api::{ApiResource, DynamicObject, PostParams, WatchEvent, WatchParams}
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 use swaplet::controller::clock::time_of_day;
-use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
@@ -16,22 +15,13 @@ use crate::audit::{Written, written_in};
 use crate::controller::Controller;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::witness::Witness;
-use crate::world::{PATIENCE, World, eventually, kubectl};
+use crate::world::{PATIENCE, World, create_crd, eventually, kubectl};
 
 static CRD: OnceCell<()> = OnceCell::const_new();
 
-/// Never over one that is there.
+/// The API server knows requests.
 pub async fn install_crd() {
-    CRD.get_or_init(create_crd).await;
-}
-
-async fn create_crd() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds/containerrecreaterequests.yaml");
-    let output = Command::new("kubectl").args(["create", "-f", file]).output().await.expect("kubectl");
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() || words.contains("AlreadyExists"), "{words}");
-    let wait = ["wait", "--for=condition=Established", "crd/containerrecreaterequests.apps.kruise.io", "--timeout=30s"];
-    assert!(Command::new("kubectl").args(wait).status().await.expect("kubectl").success());
+    CRD.get_or_init(|| create_crd("containerrecreaterequests")).await;
 }
 
 /// A namespace, and the requests in it.

@@ -224,9 +224,28 @@ async fn install_roles() -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rbac.yaml");
     std::fs::write(&file, renamed).unwrap();
-    let output = Command::new("kubectl").args(["apply", "-f"]).arg(&file).output().await.expect("kubectl");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    apply(&file).await;
     prefix
+}
+
+/// Applies what all cases share. Where another process does so at the same moment, one of the two is told that it is there already.
+pub async fn apply(file: &Path) {
+    eventually("a manifest to be applied", || async {
+        let output = Command::new("kubectl").args(["apply", "-f"]).arg(file).output().await.expect("kubectl");
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || words.contains("AlreadyExists") || words.contains("the object has been modified"), "{words}");
+        output.status.success().then_some(())
+    })
+    .await;
+}
+
+/// One of our CRDs of OpenKruise's objects, by its plural; never over one that is there.
+pub async fn create_crd(plural: &str) {
+    let file = format!("{}/deploy/crds/{plural}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("kubectl").args(["create", "-f", &file]).output().await.expect("kubectl");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || words.contains("AlreadyExists"), "{words}");
+    kubectl(&["wait", "--for=condition=Established", &format!("crd/{plural}.apps.kruise.io"), "--timeout=30s"]).await;
 }
 
 /// As the administrator; what it prints.
