@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
 
 use self::results::{Progress, Results};
 use self::status::StatusArgs;
@@ -26,6 +25,7 @@ use crate::controller::writer_warm::Warmers;
 use crate::decide::warm::Limits;
 use crate::image::ImageReference;
 use crate::objects::pull_job::PodWishes;
+use crate::objects::short_digest::short_digest;
 
 /// Something failed, or nothing could be warmed.
 const FAILED: u8 = 1;
@@ -192,8 +192,7 @@ fn life_seconds(limits: &Limits, images: usize) -> u64 {
 
 /// Another one for every run: two at a time must not take each other's pods for theirs.
 fn run_id(now: Timestamp, process: u32) -> Box<str> {
-    let digest = Sha256::digest(format!("{now} {process}"));
-    digest.iter().take(4).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")).into()
+    short_digest(format!("{now} {process}"), 4).into()
 }
 
 #[cfg(test)]

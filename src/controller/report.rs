@@ -9,7 +9,6 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::PostParams;
 use kube::{Api, Client};
-use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::field::display;
@@ -21,6 +20,7 @@ use super::serve::Health;
 use super::writer::{Target, TargetKind, is_missing_right};
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
+use crate::objects::short_digest::short_digest;
 
 /// The `reportingController` of our Events.
 pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";
@@ -148,7 +148,7 @@ const fn action(reason: Reason) -> &'static str {
 /// The same words about the same pod have the same name: however often and by whomever they are said, one Event exists.
 fn event_name(target: &Target, report: &Report) -> String {
     let words = format!("{}\n{}\n{}", target.uid, report.reason, report.note);
-    let suffix = Sha256::digest(words).iter().take(8).fold(String::from("."), |hex, byte| format!("{hex}{byte:02x}"));
+    let suffix = format!(".{}", short_digest(words, 8));
     let name = cut(&target.name, NAME_BYTES - suffix.len());
     format!("{}{suffix}", name.trim_end_matches(['.', '-']))
 }

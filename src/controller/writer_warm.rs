@@ -11,6 +11,7 @@ use super::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
 use crate::decide::warm::{Action, Answer};
 use crate::image::Kind;
 use crate::objects::pull_job::PodWishes;
+use crate::objects::short_digest::short_digest;
 use crate::objects::warmer_pod::{
     BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, JOB, JOB_NAMESPACE, NAME_PREFIX, NODE, RUN, WarmerPod, WarmerPodWire,
 };
@@ -207,8 +208,5 @@ fn annotations(warmers: &Warmers, node: &str, image: &str) -> Value {
 
 /// Another one for every node and every number, however long the name of the node is.
 fn name(warmers: &Warmers, node: &str, number: u32) -> String {
-    use sha2::{Digest as _, Sha256};
-    let digest = Sha256::digest(node);
-    let short = digest.iter().take(5).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    format!("{NAME_PREFIX}{}-{short}-{number}", warmers.run)
+    format!("{NAME_PREFIX}{}-{}-{number}", warmers.run, short_digest(node, 5))
 }

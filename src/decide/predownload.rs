@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-use sha2::{Digest as _, Sha256};
 
+use crate::objects::short_digest::short_digest;
 use crate::objects::workload::{Wish, Workload};
 
 /// The longest part of a job's name that is taken from the workload and the container: names end at 253.
@@ -77,8 +77,7 @@ fn wanted(workload: &Workload, pods: &[PodSeen]) -> BTreeMap<Box<str>, Box<str>>
 }
 
 fn job_name(workload: &Workload, container: &str, image: &str) -> Box<str> {
-    let digest = Sha256::digest(format!("{} {container} {image}", workload.uid));
-    let short = digest.iter().take(4).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    let short = short_digest(format!("{} {container} {image}", workload.uid), 4);
     let readable: String = format!("{}-{container}", workload.name).chars().take(NAME).collect();
     format!("{readable}-{short}").into()
 }

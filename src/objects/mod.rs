@@ -22,6 +22,7 @@ pub mod recreate_request;
 pub mod restart_on;
 pub mod restart_pod;
 pub mod restart_request;
+pub mod short_digest;
 pub mod warmer_pod;
 pub mod wire;
 pub mod workload;

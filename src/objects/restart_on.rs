@@ -10,6 +10,8 @@ use std::fmt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use sha2::{Digest, Sha256};
 
+use crate::objects::short_digest::short_hex;
+
 /// The annotation of a pod; and of a request that was made because of it, where it says what the containers are restarted for.
 pub const RESTART_ON: &str = "swaplet.io/restart-on";
 /// Objects that one pod may name: each is a watch.
@@ -140,8 +142,7 @@ impl Content {
             take(key.as_bytes());
             take(&value.0);
         }
-        let hex = digest.finalize().iter().take(DIGEST).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-        Self::Is(hex.into())
+        Self::Is(short_hex(&digest.finalize(), DIGEST).into())
     }
 
     /// As it is stored.

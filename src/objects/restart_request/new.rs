@@ -1,12 +1,10 @@
 //! Requests that are to be made.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::{ACTIVE, NODE_NAME, POD_UID};
 use crate::objects::recreate_request::{GROUP, KIND, VERSION};
+use crate::objects::short_digest::short_digest;
 
 /// As much of a pod's name as fits into the name of its request beside the rest.
 const MOST_OF_A_NAME: usize = 220;
@@ -29,12 +27,8 @@ pub struct RequestedPod<'a> {
 /// A name for a request: begins with the name of the pod, as far as that fits, and is different wherever `what` is.
 #[must_use]
 pub fn request_name(pod: &str, word: &str, what: &str) -> String {
-    let mut name: String = pod.chars().take(MOST_OF_A_NAME).collect();
-    name.truncate(name.trim_end_matches(['-', '.']).len());
-    // Writing to a string cannot fail.
-    _ = write!(name, "-{word}-");
-    Sha256::digest(what).iter().take(DIGEST).for_each(|byte| _ = write!(name, "{byte:02x}"));
-    name
+    let name: String = pod.chars().take(MOST_OF_A_NAME).collect();
+    format!("{}-{word}-{}", name.trim_end_matches(['-', '.']), short_digest(what, DIGEST))
 }
 
 /// A request for a pod, with the labels that OpenKruise's webhook gives it: so it is for this pod and for no later one of the same name,

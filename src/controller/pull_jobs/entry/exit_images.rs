@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::core::Selector;
-use sha2::{Digest as _, Sha256};
 
 use super::Entry;
 use crate::controller::namespaces::Namespaces;
@@ -14,6 +13,7 @@ use crate::controller::pull_jobs::WarmSettings;
 use crate::controller::pull_jobs::nodes::Nodes;
 use crate::decide::warm::End;
 use crate::objects::pull_job::{Completion, JobKind, Parallelism, PodWishes, PullJob, PullSpec, Targets};
+use crate::objects::short_digest::short_digest;
 
 /// What the log calls it. No object can have a name with a space.
 const NAME: &str = "exit images";
@@ -30,8 +30,7 @@ const MOST_DERIVED: usize = 50;
 
 /// The label [`JOB`](crate::objects::warmer_pod::JOB) of its pods: the same in each life, and another one for each installation.
 pub(in crate::controller::pull_jobs) fn uid(settings: &WarmSettings, namespaces: &Namespaces) -> Box<str> {
-    let digest = Sha256::digest(format!("{} {namespaces}", settings.namespace));
-    digest.iter().take(5).fold("exit-images-".to_owned(), |uid, byte| format!("{uid}{byte:02x}")).into()
+    format!("exit-images-{}", short_digest(format!("{} {namespaces}", settings.namespace), 5)).into()
 }
 
 /// The job, with these derived images; `None` where exit images are not to be kept.

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
-
 use super::selected::Selected;
 use crate::controller::pull_jobs::WarmSettings;
 use crate::controller::pull_jobs::nodes::Nodes;
@@ -14,6 +12,7 @@ use crate::controller::writer_warm::Warmers;
 use crate::decide::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use crate::decide::warm::Warming;
 use crate::objects::pull_job::{PullJob, PullSpec};
+use crate::objects::short_digest::short_digest;
 use crate::objects::warmer_pod::WarmerPod;
 
 /// A pod whose controller is gone for good ends after a day.
@@ -101,10 +100,10 @@ impl Run {
 pub(super) fn warmers(job: &PullJob, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
     let namespace = if spec.pods.pull_secrets.is_empty() { &settings.namespace } else { &job.namespace };
     // Pods that are made in another way are those of another run.
-    let digest = Sha256::digest(format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods));
+    let pods = format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods);
     Warmers {
         namespace: namespace.clone(),
-        run: digest.iter().take(5).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")).into(),
+        run: short_digest(pods, 5).into(),
         park_image: settings.park_image.clone(),
         job: Some((job.namespace.clone(), job.uid.clone())),
         wishes: spec.pods.clone(),

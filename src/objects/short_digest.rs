@@ -1,0 +1,28 @@
+//! Digests as short as they may be in names and labels.
+
+use sha2::{Digest as _, Sha256};
+
+/// The first bytes of the SHA-256 of a text, in hexadecimal: two characters for each, at most 64.
+#[must_use]
+pub fn short_digest(text: impl AsRef<[u8]>, bytes: usize) -> String {
+    short_hex(&Sha256::digest(text), bytes)
+}
+
+/// The first bytes of a digest, in hexadecimal.
+#[must_use]
+pub fn short_hex(digest: &[u8], bytes: usize) -> String {
+    digest.iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the digests are must stay: they are in the names of objects that an earlier version has made.
+    #[test]
+    fn it_is_the_beginning_of_the_sha_256() {
+        assert_eq!(short_digest("", 4), "e3b0c442");
+        assert_eq!(short_digest("abc", 5), "ba7816bf8f");
+        assert_eq!(short_digest("abc", 99).len(), 64);
+    }
+}
