@@ -139,8 +139,7 @@ async fn an_idle_installation_writes_its_lease_and_nothing_else() {
         }
     };
     let (of_lease, other): (Vec<_>, Vec<_>) = asked.iter().partition(|(_, resource)| resource == "leases");
-    // Which resources of OpenKruise's group there are is asked now and then, and is of no resource itself. Where requests are served, the
-    // pods of its daemon are looked for too, which this installation may not.
+    // Which resources of OpenKruise's group there are is asked now and then, and is of no resource itself.
     let is_watch = |(verb, resource): &(String, String)| verb == "watch" || verb == "get" && resource.is_empty();
     assert!(!of_lease.is_empty() && other.into_iter().all(is_watch), "{asked:?}");
     installation.uninstall().await;

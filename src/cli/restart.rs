@@ -26,9 +26,10 @@ use super::print;
 use super::run::stopped;
 use super::table::Output;
 use crate::controller::clock::time_of_day;
+use crate::controller::discovery::Discovery;
 use crate::controller::disruption_budgets::DisruptionBudgets;
-use crate::controller::openkruise::observe::serves_requests;
 use crate::decide::rollout::Limit;
+use crate::objects::recreate_request::PLURAL;
 use asked::Asked;
 use direct::Direct;
 use group::Group;
@@ -169,7 +170,8 @@ impl RestartArgs {
     /// By requests, where the cluster knows them.
     async fn way(&self, client: &Client, namespace: &str) -> anyhow::Result<Way> {
         let strategy = self.strategy.clone();
-        let known = serves_requests(client).await.map_err(anyhow::Error::msg);
+        let resources = Discovery::new(client.clone()).resources().await.map_err(anyhow::Error::msg);
+        let known = resources.map(|resources| resources.serve(PLURAL));
         if !self.direct && known.context("cannot ask whether the cluster knows ContainerRecreateRequests")? {
             let deadline = Duration::from_secs(strategy.timeout.into());
             return Ok(Way::Asked(Box::new(Asked::new(Requests::new(client.clone(), namespace, strategy, time_of_day()), deadline))));

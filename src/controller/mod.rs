@@ -12,6 +12,7 @@ pub mod clock;
 pub mod configured;
 pub mod connection;
 pub mod derive;
+pub mod discovery;
 pub mod disruption_budgets;
 pub mod index;
 mod isolated;

@@ -15,6 +15,7 @@ use kube::core::Selector;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep_until};
 
+use super::discovery::Discovery;
 use super::index::Notice;
 use super::list::{list_with, words};
 use super::metrics::Metrics;
@@ -37,11 +38,12 @@ const AGAIN: Duration = Duration::from_secs(30);
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
 /// Pre-downloads; ends only with the reason why it cannot go on.
-pub(super) async fn run(client: Client, settings: Settings, tools: (Reporter, Metrics)) -> TaskDied {
+pub(super) async fn run(discovery: Discovery, settings: Settings, tools: (Reporter, Metrics)) -> TaskDied {
     let (reporter, metrics) = tools;
+    let client = discovery.client().clone();
     let mut deployments = watch_all(settings.namespaces.apis::<Deployment>(&client), "");
     let mut stateful_sets = watch_all(settings.namespaces.apis::<StatefulSet>(&client), "");
-    let mut clone_sets = clone_sets::observe(client.clone(), settings.namespaces.clone());
+    let mut clone_sets = clone_sets::observe(discovery, settings.namespaces.clone());
     let mut predownload = Predownload {
         reporter,
         told: BTreeMap::new(),

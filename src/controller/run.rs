@@ -21,6 +21,7 @@ use self::rights::{FOLLOW_NODES, note_right, right_of};
 pub use self::settings::Settings;
 use super::clock::{Clock, time_of_day};
 use super::derive::{Deriver, Pushed};
+use super::discovery::Discovery;
 use super::index::{Effect, Index, Write};
 use super::isolated::isolated;
 use super::job_events::take_notice;
@@ -80,9 +81,10 @@ pub async fn run(
     let mut events = watch_all_noted(settings.namespaces.apis::<PodWire>(&client), JOB_PODS, &metrics.watch_ages);
     let mut jobs = watch_all_noted(settings.namespaces.apis::<JobWire>(&client), "", &metrics.watch_ages);
     let mut nodes = watch_noted(Api::<NodeWire>::all(client.clone()), ListParams::default(), &metrics.watch_ages);
-    let mut openkruise = observe(client.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
-    let mut controller = Controller::new(client.clone(), &settings, metrics, health);
-    let mut beside = controller.start_beside(&client, &settings);
+    let discovery = Discovery::new(client.clone());
+    let mut openkruise = observe(discovery.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
+    let mut controller = Controller::new(&discovery, &settings, metrics, health);
+    let mut beside = controller.start_beside(&discovery, &settings);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client.clone(), namespace).await;
     }
@@ -130,18 +132,19 @@ struct Controller {
 }
 
 impl Controller {
-    fn new(client: Client, settings: &Settings, metrics: Metrics, health: Health) -> Self {
+    fn new(discovery: &Discovery, settings: &Settings, metrics: Metrics, health: Health) -> Self {
+        let client = discovery.client();
         Self {
             clock: Clock::start(),
             index: match settings.restart {
                 Some(_) => Index::new(settings.rules.clone()).with_restarts(),
                 None => Index::new(settings.rules.clone()),
             },
-            restarts: Driver::start(&client, settings),
+            restarts: Driver::start(discovery, settings),
             writer: Writer::new(client.clone(), settings.write_deadline)
                 .while_leading(settings.leadership.clone())
                 .counted_by(metrics.clone()),
-            reporter: Reporter::new(client, metrics.clone(), health.clone(), &settings.instance),
+            reporter: Reporter::new(client.clone(), metrics.clone(), health.clone(), &settings.instance),
             metrics,
             health,
             concurrency: settings.concurrency.max(1),
@@ -220,9 +223,7 @@ impl Controller {
     }
 
     fn hear(&mut self, news: News) {
-        if let News::Trouble(trouble) = &news {
-            self.tell_trouble(trouble, "cannot look at OpenKruise; trying again");
-        }
+        self.note_rights_beside_openkruise(&news);
         let effects = self.index.hear(news, self.clock.now());
         self.effects(effects);
     }

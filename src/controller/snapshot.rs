@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use self::said::AllSaid;
 pub use self::said::{Said, about};
 use super::clock::time_of_day;
+use super::discovery::Discovery;
 use super::index::{Index, Rules};
 use super::job_events::take_notice;
 use super::list::{list, words};
@@ -173,11 +174,11 @@ impl Snapshot {
         if !scope.wanted {
             return;
         }
-        let mut news = observe(client.clone(), scope);
+        let mut news = observe(Discovery::new(client.clone()), scope);
         let all = async {
             while let Some(news) = news.recv().await {
                 let is_all = news == News::Seen;
-                if let News::Trouble(trouble) = &news {
+                if let News::Trouble(trouble) | News::Lacks(_, trouble) = &news {
                     self.remarks.push(format!("OpenKruise cannot be read ({trouble}): it counts as far as it can be seen"));
                 }
                 self.index.hear(news, NOW);

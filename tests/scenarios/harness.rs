@@ -266,6 +266,16 @@ impl World {
         self.request(Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
     }
 
+    /// Installs the CRD by which OpenKruise is known.
+    pub async fn install_node_images(&self) {
+        let names = json!({"kind": "NodeImage", "plural": "nodeimages"});
+        let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+        let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "nodeimages.apps.kruise.io"},
+            "spec": {"group": "apps.kruise.io", "scope": "Cluster", "names": names, "versions": [version]}});
+        self.request(Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", &crd).await;
+    }
+
     /// Creates a node, or gives it other labels.
     pub async fn label_node(&self, name: &str, labels: &Value) {
         let metadata = json!({"name": name, "labels": labels});

@@ -36,6 +36,10 @@ pub enum News {
     RequestGone(Box<str>),
     /// Something of it cannot be looked at, for this reason; another try follows by itself.
     Trouble(String),
+    /// This cannot be done, because a right is missing; in the words of the API server.
+    Lacks(&'static str, String),
+    /// No right is missing for this.
+    Has(&'static str),
 }
 
 /// Which pods are to be looked at again.
@@ -134,7 +138,7 @@ impl Known {
                 self.seen = true;
                 Concerns::Everybody
             }
-            News::Trouble(_) => Concerns::Nobody,
+            News::Trouble(_) | News::Lacks(..) | News::Has(_) => Concerns::Nobody,
             News::Terminator(terminator) if terminator == self.terminator => Concerns::Nobody,
             News::Terminator(terminator) => {
                 self.terminator = terminator;

@@ -1,28 +1,27 @@
 //! Looks for OpenKruise on the cluster.
 //!
-//! Without OpenKruise this costs one request in five minutes; beside it two watches, and four requests a minute where it matters
-//! who ends sidecars.
+//! Without OpenKruise this costs one request in five minutes; beside it two watches, and four requests a minute where it matters who ends
+//! sidecars. Where only swaplet's CRDs are applied, what may not be seen is tried once, and a manager looked for once; after that it costs
+//! the question whether OpenKruise has come, which others ask too, and watches of what may be seen.
 
 use std::time::Duration;
 
-use kube::Client;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::beside::Beside;
 use super::followed::Next;
 use super::{News, matters};
+use crate::controller::discovery::Discovery;
 use crate::controller::index::Rules;
 use crate::controller::namespaces::Namespaces;
 use crate::decide::openkruise::{Coexist, Terminator};
-use crate::objects::recreate_request::{GROUP, PLURAL, VERSION};
+use crate::objects::recreate_request::PLURAL;
 
 /// How often is asked for OpenKruise where it is not installed: installing it is a day's event.
 const NOT_INSTALLED: Duration = Duration::from_secs(300);
 /// How long after a question that was not answered it is asked again.
 const NOT_ANSWERED: Duration = Duration::from_secs(15);
-/// For the answer.
-const ANSWER: Duration = Duration::from_secs(30);
 /// News between this task and the loop.
 const BUFFER: usize = 256;
 
@@ -47,36 +46,14 @@ impl Scope {
 
 /// Starts looking. The stream ends only when the receiver is dropped, or a watch has died.
 #[must_use]
-pub fn observe(client: Client, scope: Scope) -> mpsc::Receiver<News> {
+pub fn observe(discovery: Discovery, scope: Scope) -> mpsc::Receiver<News> {
     let (news, receiver) = mpsc::channel(BUFFER);
-    tokio::spawn(Observer { client, scope, news }.run());
+    tokio::spawn(Observer { discovery, scope, news }.run());
     receiver
 }
 
-/// Whether the API server knows requests to the daemon. Whoever may not ask this may not make requests either.
-///
-/// # Errors
-/// It has not answered; in words.
-pub async fn serves_requests(client: &Client) -> Result<bool, String> {
-    serves(client, PLURAL).await
-}
-
-/// Whether the API server knows this resource of OpenKruise's group.
-///
-/// # Errors
-/// It has not answered; in words.
-pub async fn serves(client: &Client, plural: &str) -> Result<bool, String> {
-    let group = format!("{GROUP}/{VERSION}");
-    match timeout(ANSWER, client.list_api_group_resources(&group)).await {
-        Ok(Ok(list)) => Ok(list.resources.iter().any(|resource| resource.name == plural)),
-        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Ok(false),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
-    }
-}
-
 struct Observer {
-    client: Client,
+    discovery: Discovery,
     scope: Scope,
     news: mpsc::Sender<News>,
 }
@@ -93,9 +70,9 @@ impl Observer {
     }
 
     async fn look(&self) -> Result<(), Closed> {
-        let pause = match serves_requests(&self.client).await {
-            Ok(true) => return self.beside().await,
-            Ok(false) => {
+        let pause = match self.discovery.resources().await {
+            Ok(resources) if resources.serve(PLURAL) => return self.beside().await,
+            Ok(_) => {
                 self.tell(vec![News::Terminator(Terminator::Absent), News::Seen]).await?;
                 NOT_INSTALLED
             }
@@ -112,14 +89,22 @@ impl Observer {
 
     /// Tells what happens until OpenKruise is gone.
     async fn beside(&self) -> Result<(), Closed> {
-        let mut beside = Beside::new(&self.client, &self.scope);
+        let mut beside = Beside::new(&self.discovery, &self.scope);
         loop {
-            match beside.next().await {
-                Next::News(news) => self.tell(news).await?,
+            let news = match beside.next().await {
+                Next::News(news) => news,
                 Next::Died => return Err(Closed),
-                Next::Trouble(_) if serves_requests(&self.client).await == Ok(false) => return self.tell(beside.all_gone()).await,
-                Next::Trouble(trouble) => self.tell(beside.trouble(trouble).into_iter().collect()).await?,
-            }
+                Next::Trouble(trouble) => match self.discovery.resources_now().await {
+                    Ok(resources) if !resources.serve(PLURAL) => return self.tell(beside.all_gone()).await,
+                    _ => beside.trouble(trouble).into_iter().collect(),
+                },
+                Next::Forbidden => match self.discovery.resources().await {
+                    Ok(resources) if !resources.serve(PLURAL) => return self.tell(beside.all_gone()).await,
+                    Ok(resources) => beside.judge(resources.are_openkruises()),
+                    Err(error) => beside.trouble(format!("cannot ask whether it is installed: {error}")).into_iter().collect(),
+                },
+            };
+            self.tell(news).await?;
             if beside.settles() {
                 self.tell(vec![News::Seen]).await?;
             }

@@ -15,6 +15,7 @@ use tokio::time::{sleep, sleep_until};
 use super::observe::observe;
 use super::{Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
 use crate::controller::clock::Clock;
+use crate::controller::discovery::Discovery;
 use crate::controller::metrics::Metrics;
 use crate::controller::named_watches::NamedWatches;
 use crate::controller::run::{Settings, TaskDied};
@@ -61,8 +62,8 @@ impl fmt::Debug for WarmSettings {
 
 /// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is dropped is taken up by the next life.
 /// `derived` tells of exit images that are derived meanwhile.
-pub async fn run(client: Client, settings: Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> TaskDied {
-    let mut driver = Driver::new(&client, &settings, warm, derived, metrics);
+pub async fn run(discovery: Discovery, settings: Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> TaskDied {
+    let mut driver = Driver::new(&discovery, &settings, warm, derived, metrics);
     loop {
         if let Err(died) = driver.look().await {
             return died;
@@ -94,8 +95,9 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(client: &Client, settings: &Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> Self {
-        let jobs = |kind| observe(client.clone(), kind, settings.namespaces.clone());
+    fn new(discovery: &Discovery, settings: &Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> Self {
+        let client = discovery.client();
+        let jobs = |kind| observe(discovery.clone(), kind, settings.namespaces.clone());
         let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
         Self {
             clock: Clock::start(),

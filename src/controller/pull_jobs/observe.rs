@@ -4,33 +4,28 @@
 //! do so would write over each other, so where it is installed the jobs are its own. It is known by its `NodeImage`s, which swaplet
 //! never installs.
 
-use std::time::Duration;
-
-use kube::Client;
 use kube::api::DynamicObject;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep_until;
 
+use crate::controller::discovery::Discovery;
 use crate::controller::namespaces::Namespaces;
-use crate::controller::openkruise::observe::serves;
 use crate::controller::watch::Event;
 use crate::controller::watch_many::watch_all;
 use crate::objects::pull_job::JobKind;
 
 /// The resource by which OpenKruise is known.
 const NODE_IMAGES: &str = "nodeimages";
-/// How often is asked whether the kind is served, and whether OpenKruise is installed.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// Events between this task and the loop.
 const BUFFER: usize = 256;
 
 /// Starts looking, in some namespaces or in all. Where there is nothing to be done the list is empty. The stream ends only when the
 /// receiver is dropped, or a watch has died.
 #[must_use]
-pub fn observe(client: Client, kind: JobKind, namespaces: Namespaces) -> mpsc::Receiver<Event<DynamicObject>> {
+pub fn observe(discovery: Discovery, kind: JobKind, namespaces: Namespaces) -> mpsc::Receiver<Event<DynamicObject>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
-        let observer = Observer { client, kind, namespaces, events };
+        let observer = Observer { discovery, kind, namespaces, events };
         while observer.look().await.is_some() {}
     });
     receiver
@@ -45,7 +40,7 @@ enum Ours {
 }
 
 struct Observer {
-    client: Client,
+    discovery: Discovery,
     kind: JobKind,
     namespaces: Namespaces,
     events: mpsc::Sender<Event<DynamicObject>>,
@@ -60,14 +55,14 @@ impl Observer {
             Ok(Ours::OpenKruises) => tracing::warn!(kind = self.kind.as_str(), "OpenKruise is installed; these jobs are left to it"),
             Err(error) => {
                 tracing::warn!(kind = self.kind.as_str(), error, "cannot ask whether jobs are served; trying again");
-                sleep(ASK_AGAIN).await;
+                sleep_until(self.discovery.next_round()).await;
                 return Some(());
             }
         }
         self.none().await?;
         while matches!(self.ours().await, Err(_) | Ok(Ours::NotServed | Ours::OpenKruises)) {
             tokio::select! {
-                () = sleep(ASK_AGAIN) => {}
+                () = sleep_until(self.discovery.next_round()) => {}
                 () = self.events.closed() => return None,
             }
         }
@@ -75,10 +70,12 @@ impl Observer {
     }
 
     async fn ours(&self) -> Result<Ours, String> {
-        if serves(&self.client, NODE_IMAGES).await? {
-            return Ok(Ours::OpenKruises);
-        }
-        Ok(if serves(&self.client, self.kind.plural()).await? { Ours::Yes } else { Ours::NotServed })
+        let resources = self.discovery.resources().await?;
+        Ok(match resources.serve(self.kind.plural()) {
+            _ if resources.serve(NODE_IMAGES) => Ours::OpenKruises,
+            true => Ours::Yes,
+            false => Ours::NotServed,
+        })
     }
 
     /// An empty list: there is no job that concerns us.
@@ -89,13 +86,13 @@ impl Observer {
 
     /// Passes events on until the jobs are not ours any more.
     async fn follow(&self) -> Option<()> {
-        let mut events = watch_all(self.namespaces.dynamic_apis(&self.client, &self.kind.resource()), "");
-        let mut ask = Instant::now() + ASK_AGAIN;
+        let mut events = watch_all(self.namespaces.dynamic_apis(self.discovery.client(), &self.kind.resource()), "");
+        let mut ask = self.discovery.next_round();
         loop {
             tokio::select! {
                 event = events.recv() => self.events.send(event?).await.ok()?,
                 () = sleep_until(ask) => {
-                    ask = Instant::now() + ASK_AGAIN;
+                    ask = self.discovery.next_round();
                     if self.ours().await.is_ok_and(|ours| ours != Ours::Yes) {
                         return Some(());
                     }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use super::{Key, Now, Restarts, observe, observe_parked};
+use crate::controller::discovery::Discovery;
 use crate::controller::index::{Effect, Index, Notice};
 use crate::controller::metrics::Metrics;
 use crate::controller::named_watches::NamedWatches;
@@ -67,10 +68,11 @@ impl fmt::Debug for RestartSettings {
 impl Driver {
     /// Looks for requests, or does nothing ever, as the settings say.
     #[must_use]
-    pub fn start(client: &Client, settings: &Settings) -> Self {
+    pub fn start(discovery: &Discovery, settings: &Settings) -> Self {
+        let client = discovery.client();
         // Also where nothing is parked any more: an earlier life may have left a container parked.
         let (requests, parked) = match settings.restart {
-            Some(_) => (observe(client.clone(), settings.namespaces.clone()), observe_parked(client, &settings.namespaces)),
+            Some(_) => (observe(discovery.clone(), settings.namespaces.clone()), observe_parked(client, &settings.namespaces)),
             None => (nothing(), nothing()),
         };
         Self {

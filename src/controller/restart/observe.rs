@@ -1,36 +1,33 @@
 //! Looks for requests, wherever the API server knows them.
 
-use std::time::Duration;
-
 use kube::Client;
 use kube::api::ListParams;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 
+use crate::controller::discovery::Discovery;
 use crate::controller::namespaces::Namespaces;
-use crate::controller::openkruise::observe::serves_requests;
 use crate::controller::watch::Event;
 use crate::controller::watch_many::{watch_all, watch_all_selected};
 use crate::objects::parked::PARKED;
+use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_pod::RestartPodWire;
 use crate::objects::restart_request::RestartRequestWire;
 
-/// How often is asked where the CRD is not installed: whoever has just installed it does not want to wait for long.
-const NOT_INSTALLED: Duration = Duration::from_secs(30);
 /// Events between this task and the loop.
 const BUFFER: usize = 256;
 
 /// Starts looking, in some namespaces or in all. The stream ends only when the receiver is dropped, or a watch has died.
 #[must_use]
-pub fn observe(client: Client, namespaces: Namespaces) -> mpsc::Receiver<Event<RestartRequestWire>> {
+pub fn observe(discovery: Discovery, namespaces: Namespaces) -> mpsc::Receiver<Event<RestartRequestWire>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
         loop {
             tokio::select! {
-                () = installed(&client) => {}
+                () = installed(&discovery) => {}
                 () = events.closed() => return,
             }
-            if follow(&client, &namespaces, &events).await.is_none() {
+            if follow(&discovery, &namespaces, &events).await.is_none() {
                 return;
             }
         }
@@ -45,23 +42,23 @@ pub fn observe_parked(client: &Client, namespaces: &Namespaces) -> mpsc::Receive
 }
 
 /// Comes back when the API server knows requests.
-async fn installed(client: &Client) {
+async fn installed(discovery: &Discovery) {
     loop {
-        match serves_requests(client).await {
-            Ok(true) => return,
-            Ok(false) => {}
+        match discovery.resources().await {
+            Ok(resources) if resources.serve(PLURAL) => return,
+            Ok(_) => {}
             Err(error) => tracing::warn!(error, "cannot ask whether ContainerRecreateRequests are installed; trying again"),
         }
-        sleep(NOT_INSTALLED).await;
+        sleep_until(discovery.next_round()).await;
     }
 }
 
 /// Passes events on until requests are not known any more; `None` where nobody listens, or the watch has died.
-async fn follow(client: &Client, namespaces: &Namespaces, listener: &mpsc::Sender<Event<RestartRequestWire>>) -> Option<()> {
-    let mut events = watch_all(namespaces.apis(client), "");
+async fn follow(discovery: &Discovery, namespaces: &Namespaces, listener: &mpsc::Sender<Event<RestartRequestWire>>) -> Option<()> {
+    let mut events = watch_all(namespaces.apis(discovery.client()), "");
     loop {
         let event = events.recv().await?;
-        if matches!(event, Event::Trouble(_)) && serves_requests(client).await == Ok(false) {
+        if matches!(event, Event::Trouble(_)) && discovery.resources_now().await.is_ok_and(|resources| !resources.serve(PLURAL)) {
             // An empty list: all of them are gone.
             for event in [Event::ListStart, Event::ListEnd, Event::Current(Instant::now())] {
                 listener.send(event).await.ok()?;

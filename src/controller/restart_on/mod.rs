@@ -16,6 +16,7 @@ use tokio::time::{sleep, sleep_until};
 use self::records::Records;
 use self::room::{Group, Object, Room, Uid};
 use super::clock::Clock;
+use super::discovery::Discovery;
 use super::disruption_budgets::DisruptionBudgets;
 use super::index::Notice;
 use super::metrics::Metrics;
@@ -63,8 +64,13 @@ pub struct RestartOnSettings {
 }
 
 /// Sees to it; ends only with the reason why it cannot go on.
-pub async fn run(client: Client, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics)) -> TaskDied {
-    let mut run = Run::new(&client, namespaces, settings, tools);
+pub async fn run(
+    discovery: Discovery,
+    namespaces: Namespaces,
+    settings: RestartOnSettings,
+    tools: (Writer, Reporter, Metrics),
+) -> TaskDied {
+    let mut run = Run::new(&discovery, namespaces, settings, tools);
     run.load().await;
     loop {
         run.look().await;
@@ -95,14 +101,15 @@ struct Run {
 }
 
 impl Run {
-    fn new(client: &Client, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics)) -> Self {
+    fn new(discovery: &Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics)) -> Self {
+        let client = discovery.client();
         let (writer, reporter, metrics) = tools;
         Self {
             clock: Clock::start(),
             room: Room::default(),
             records: Records::new(client.clone(), &settings.state_namespace),
             pods: watch_all(namespaces.apis(client), ""),
-            requests: observe(client.clone(), namespaces.clone()),
+            requests: observe(discovery.clone(), namespaces.clone()),
             objects: watches_of_objects(client.clone()),
             client: client.clone(),
             namespaces,

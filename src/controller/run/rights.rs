@@ -1,6 +1,7 @@
 //! What is said of rights that are missing: once in the log, and by `/readyz` for as long as they are.
 
 use super::Controller;
+use crate::controller::openkruise::News;
 use crate::controller::restart::Happened;
 use crate::controller::serve::Health;
 use crate::controller::watch::Event;
@@ -63,6 +64,18 @@ impl Controller {
             self.health.nodes_hidden(error);
             tracing::warn!(error, "cannot look at nodes: each counts as Unknown unless a row of --node-classes goes by its name alone");
             self.index.look_soon(|_| true);
+        }
+    }
+
+    pub(super) fn note_rights_beside_openkruise(&mut self, news: &News) {
+        match news {
+            News::Trouble(trouble) => self.tell_trouble(trouble, "cannot look at OpenKruise; trying again"),
+            News::Lacks(what, words) => {
+                self.health.lacks(what, words);
+                self.tell_trouble(words, what);
+            }
+            News::Has(what) => self.health.has(what),
+            _ => {}
         }
     }
 

@@ -144,12 +144,7 @@ async fn where_openkruise_is_installed_the_jobs_are_left_to_it() {
     jobs.create(ONE, "j", json!({"image": image(0)})).await;
     jobs.wait(15).await;
     assert_eq!(jobs.cluster.pods().len(), 1);
-    let names = json!({"kind": "NodeImage", "plural": "nodeimages"});
-    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
-    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "nodeimages.apps.kruise.io"},
-        "spec": {"group": "apps.kruise.io", "scope": "Cluster", "names": names, "versions": [version]}});
-    jobs.cluster.world.request(Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", JSON, &crd).await;
+    jobs.cluster.world.install_node_images().await;
     jobs.wait(60).await;
     assert_eq!(jobs.cluster.pods().len(), 0, "what was begun is taken back");
     jobs.is_quiet().await;

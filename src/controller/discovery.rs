@@ -1,0 +1,115 @@
+//! Which resources OpenKruise's API group has, asked once for all tasks that have to know it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::decide::openkruise::Seen;
+use crate::objects::recreate_request::{GROUP, VERSION};
+
+/// An answer counts for the rest of its round: whoever has just installed a CRD does not want to wait for long.
+const ROUND: Duration = Duration::from_secs(30);
+/// For the answer.
+const ANSWER: Duration = Duration::from_secs(30);
+/// What the group has where only swaplet's CRDs (`deploy/crds`) are applied.
+const OUR_RESOURCES: [&str; 3] = ["containerrecreaterequests", "imagepulljobs", "imagelistpulljobs"];
+
+/// The resources of the group, subresources among them (`name/status`).
+#[derive(Clone, Debug)]
+pub struct Resources(Seen<Arc<[String]>>);
+
+impl Resources {
+    /// Whether the API server knows the resource of this plural name. Whoever may not ask this may not use it either.
+    #[must_use]
+    pub fn serve(&self, plural: &str) -> bool {
+        matches!(&self.0, Seen::Found(names) if names.iter().any(|name| name == plural))
+    }
+
+    /// Whether the group has kinds that swaplet's CRDs do not define: OpenKruise never comes without. Everybody may ask this, as a rule;
+    /// whom it is not told has to take them for there.
+    #[must_use]
+    pub fn are_openkruises(&self) -> bool {
+        let is_ours = |name: &String| OUR_RESOURCES.contains(&name.split('/').next().unwrap_or_default());
+        match &self.0 {
+            Seen::Found(names) => !names.iter().all(is_ours),
+            Seen::Missing => false,
+            Seen::Hidden => true,
+        }
+    }
+}
+
+/// Asks for them; clones share the answer. Time goes in rounds that are the same for all, so that one question in a round is enough.
+#[derive(Clone)]
+pub struct Discovery {
+    client: Client,
+    start: Instant,
+    /// The last answer, and when it was asked for. The lock is held while somebody asks: the others want the same answer.
+    last: Arc<Mutex<Option<(Instant, Resources)>>>,
+}
+
+impl Discovery {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, start: Instant::now(), last: Arc::default() }
+    }
+
+    /// The client with which it asks.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The resources, as they were told in this round.
+    ///
+    /// # Errors
+    /// The API server has not answered; in words. The next one who wants to know asks again.
+    pub async fn resources(&self) -> Result<Resources, String> {
+        self.resources_since(self.round(0)).await
+    }
+
+    /// The resources, as they are told now.
+    ///
+    /// # Errors
+    /// As [`resources`](Self::resources).
+    pub async fn resources_now(&self) -> Result<Resources, String> {
+        self.resources_since(Instant::now()).await
+    }
+
+    /// When the next round begins: a good time to ask again.
+    #[must_use]
+    pub fn next_round(&self) -> Instant {
+        self.round(1)
+    }
+
+    /// When the round begins that is so many after this one.
+    fn round(&self, later: u64) -> Instant {
+        let round = self.start.elapsed().as_secs() / ROUND.as_secs() + later;
+        self.start + Duration::from_secs(round * ROUND.as_secs())
+    }
+
+    async fn resources_since(&self, since: Instant) -> Result<Resources, String> {
+        let mut last = self.last.lock().await;
+        if let Some((_, resources)) = last.as_ref().filter(|(asked, _)| *asked >= since) {
+            return Ok(resources.clone());
+        }
+        let asked = Instant::now();
+        let resources = self.ask().await?;
+        *last = Some((asked, resources.clone()));
+        Ok(resources)
+    }
+
+    async fn ask(&self) -> Result<Resources, String> {
+        let group = format!("{GROUP}/{VERSION}");
+        match timeout(ANSWER, self.client.list_api_group_resources(&group)).await {
+            Ok(Ok(list)) => Ok(Resources(Seen::Found(list.resources.into_iter().map(|resource| resource.name).collect()))),
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Resources(Seen::Missing)),
+            Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(Resources(Seen::Hidden)),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("no answer in time".to_owned()),
+        }
+    }
+}
