@@ -69,6 +69,7 @@ fn wrong_usage_is_exit_code_2_and_says_what_is_wrong() {
         (&["warm", "r.example/app:v1"], "--park-image"),
         (&["warm", "r.example/App:v1", "--park-image", "r.example/park:v1"], "upper-case"),
         (&["warm", "r.example/app:v1", "--park-image", "r.example/park:v1", "--parallelism", "0"], "1..=1000"),
+        (&["warm", "r.example/app:v1", "--wait=later"], "true, false"),
     ] {
         let ran = swaplet(args);
         assert_eq!(ran.status.code(), Some(2));

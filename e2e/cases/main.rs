@@ -48,6 +48,7 @@ mod virtual_nodes;
 mod virtual_troubles;
 mod warm;
 mod warm_images;
+mod warm_job;
 mod warm_node;
 mod warm_registry;
 mod warm_status;

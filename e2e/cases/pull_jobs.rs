@@ -59,7 +59,7 @@ impl Jobs {
         jobs
     }
 
-    async fn controller(&self) -> Controller {
+    pub async fn controller(&self) -> Controller {
         Controller::start_with(&self.world, &["--warm", "--park-image", &self.world.images.park]).await
     }
 
@@ -72,7 +72,7 @@ impl Jobs {
         self.create(kind, name, &spec).await.unwrap();
     }
 
-    async fn completed(&self, kind: JobKind, name: &str) -> Value {
+    pub async fn completed(&self, kind: JobKind, name: &str) -> Value {
         eventually(&format!("{kind:?} {name} to be completed"), || async {
             let status = self.api(kind).get(name).await.unwrap().data["status"].clone();
             status["completionTime"].is_string().then_some(status)

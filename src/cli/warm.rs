@@ -1,6 +1,7 @@
 //! `swaplet warm`: images are on nodes before pods need them.
 
 mod bars;
+mod job;
 mod results;
 mod status;
 
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 use jiff::Timestamp;
 
 use self::results::{Progress, Results};
@@ -51,6 +52,9 @@ Examples:
   kubectl apply -f deploy/warm.yaml
   swaplet warm registry.example/private:v1 -n swaplet-warm --pull-secret registry-login
 
+  # Leave it to `swaplet run --warm`, or to OpenKruise, and do not wait
+  swaplet warm registry.example/app:v7 --wait=false
+
   # What is known to be on which node, and how it was proved
   swaplet warm status --help
 
@@ -69,7 +73,8 @@ until `kubectl delete pods -l swaplet.io/warm`. The kubelet's garbage collection
 that no pod uses when the disk of a node is nearly full.
 
 You need to list and watch nodes, and in the namespace to create, list, watch, patch and delete pods; to list and watch events
-there is for pull times and sizes only. deploy/warm.yaml has a role with these rights.
+there is for pull times and sizes only. deploy/warm.yaml has a role with these rights. With --wait=false you need to create
+ImageListPullJobs, and nothing else: deploy/pull-jobs.yaml has a role for that.
 
 Exit codes: 0 every image is on every node that can be warmed; 1 an image is missing on a node, no node can be warmed, or the
 cluster cannot be used; 2 wrong usage; 130 interrupted.";
@@ -86,7 +91,7 @@ pub(super) struct WarmArgs {
     #[arg(value_name = "IMAGE", required = true, value_parser = ImageReference::parse)]
     images: Vec<ImageReference>,
     /// The park image, as `swaplet park-image push` has pushed it; nodes must be able to pull it
-    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", required = true, value_parser = ImageReference::parse)]
+    #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", required_unless_present = "wait", value_parser = ImageReference::parse)]
     park_image: Option<ImageReference>,
     /// Only nodes with these labels
     #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
@@ -109,6 +114,10 @@ pub(super) struct WarmArgs {
     /// A Secret of the namespace that the kubelet pulls with; may be given several times. It is named to the kubelet, and never read
     #[arg(long = "pull-secret", value_name = "SECRET")]
     pull_secrets: Vec<String>,
+    /// Whether to pull from here and wait; false makes an ImageListPullJob, which `swaplet run --warm` or OpenKruise carries out
+    /// [default: true]
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    wait: Option<bool>,
     #[command(flatten)]
     table: NodeTableArgs,
     /// How to print the results: one row for each image, one for each image and node, or for programs
@@ -129,9 +138,16 @@ impl WarmArgs {
         if let Some(WarmCommand::Status(args)) = self.command {
             return args.run().await;
         }
+        let images = each_once(&self.images);
+        let run = run_id(time_of_day(), std::process::id());
+        if self.wait == Some(false) {
+            let client = self.cluster.client().await?;
+            let namespace = self.namespace.as_deref().unwrap_or(client.default_namespace()).to_owned();
+            print(&job::create(client, &namespace, &format!("warm-{run}"), &images, &self).await?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let park_image = self.park_image.context("--park-image IMAGE is missing")?;
         let table = self.table.table()?;
-        let images = each_once(&self.images);
         let limits = Limits {
             parallelism: self.parallelism.into(),
             timeout: Duration::from_secs(self.timeout.into()),
@@ -143,7 +159,7 @@ impl WarmArgs {
         let namespace = self.namespace.unwrap_or_else(|| client.default_namespace().to_owned());
         let warmers = Warmers {
             namespace: namespace.into(),
-            run: run_id(time_of_day(), std::process::id()),
+            run,
             park_image: park_image.as_str().into(),
             job: None,
             wishes: PodWishes { pull_secrets: self.pull_secrets.iter().map(|name| name.as_str().into()).collect(), ..PodWishes::default() },

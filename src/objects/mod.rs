@@ -10,6 +10,7 @@ pub mod daemon_pod;
 pub mod env;
 pub mod go_duration;
 pub mod job;
+pub mod label_selector;
 pub mod lenient;
 pub mod node;
 pub mod node_images;

@@ -1,0 +1,70 @@
+//! `swaplet warm --wait=false`: an `ImageListPullJob`, for whoever carries those out.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::api::{DynamicObject, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::WarmArgs;
+use crate::controller::list::words;
+use crate::controller::openkruise::observe::serves;
+use crate::objects::label_selector;
+use crate::objects::pull_job::JobKind;
+
+const KIND: JobKind = JobKind::ImageListPullJob;
+/// For the answer of the API server.
+const ANSWER: Duration = Duration::from_secs(30);
+/// A job that is over stays for a day, to be looked at.
+const TTL_SECONDS: u32 = 86_400;
+
+/// Makes a job of this name for these images, and tells of it.
+///
+/// # Errors
+/// The selector cannot be read, nobody here knows such jobs, or the API server has refused it.
+pub(super) async fn create(client: Client, namespace: &str, name: &str, images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<String> {
+    let resource = KIND.resource();
+    let body: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec(images, args)?,
+    }))?;
+    if !serves(&client, KIND.plural()).await.map_err(anyhow::Error::msg)? {
+        anyhow::bail!(
+            "the API server has no ImageListPullJobs: apply deploy/crds/imagelistpulljobs.yaml and let `swaplet run --warm` run, or leave \
+             --wait=false away"
+        );
+    }
+    let jobs: Api<DynamicObject> = Api::namespaced_with(client, namespace, &resource);
+    let created = timeout(ANSWER, jobs.create(&PostParams::default(), &body)).await;
+    created
+        .context("no answer in time; see whether it is there: kubectl get imagelistpulljobs")?
+        .map_err(|error| anyhow::anyhow!("cannot make an ImageListPullJob in {namespace}: {}", words(&error)))?;
+    Ok(format!(
+        "imagelistpulljob.apps.kruise.io/{name} created\n\
+         `swaplet run --warm` or OpenKruise carries it out. How far it is: kubectl get imagelistpulljob {name} -n {namespace}\n"
+    ))
+}
+
+fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {
+    let mut spec = json!({
+        "images": images,
+        "parallelism": args.parallelism,
+        "pullPolicy": {"timeoutSeconds": args.timeout, "backoffLimit": args.backoff_limit},
+        "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": TTL_SECONDS},
+    });
+    if !args.pull_secrets.is_empty() {
+        spec["pullSecrets"] = json!(args.pull_secrets);
+    }
+    match (args.nodes.is_empty(), args.selector.is_empty()) {
+        (false, false) => anyhow::bail!("a job takes either -l or --node: give one of them, or leave --wait=false away"),
+        (false, true) => spec["selector"] = json!({"names": args.nodes}),
+        (true, false) => {
+            let selector = label_selector::parse(&args.selector).map_err(|problem| anyhow::anyhow!("-l {:?}: {problem}", args.selector))?;
+            spec["selector"] = json!(LabelSelector::from(selector));
+        }
+        (true, true) => {}
+    }
+    Ok(spec)
+}
