@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::WarmArgs;
+use crate::controller::discovery::Discovery;
 use crate::controller::list::words;
-use crate::controller::openkruise::observe::serves;
 use crate::objects::label_selector;
 use crate::objects::pull_job::JobKind;
 
@@ -30,7 +30,7 @@ pub(super) async fn create(client: Client, namespace: &str, name: &str, images: 
     let body: DynamicObject = serde_json::from_value(json!({
         "apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec(images, args)?,
     }))?;
-    if !serves(&client, KIND.plural()).await.map_err(anyhow::Error::msg)? {
+    if !Discovery::new(client.clone()).resources().await.map_err(anyhow::Error::msg)?.serve(KIND.plural()) {
         anyhow::bail!(
             "the API server has no ImageListPullJobs: apply deploy/crds/imagelistpulljobs.yaml and let `swaplet run --warm` run, or leave \
              --wait=false away"
