@@ -33,6 +33,7 @@ mod queue;
 pub mod report;
 pub mod restart;
 pub mod restart_on;
+mod rights;
 pub mod run;
 pub mod selection;
 pub mod serve;

@@ -21,9 +21,10 @@ use super::list::{list_with, words};
 use super::metrics::Metrics;
 use super::report::Reporter;
 use super::run::{Settings, TaskDied};
+use super::serve::Health;
 use super::watch::Event;
 use super::watch_many::watch_all;
-use super::writer::{Outcome, Target, Writer};
+use super::writer::{Outcome, Target, Writer, is_missing_right};
 use crate::decide::decision::Report;
 use crate::decide::predownload::{Action, JobSeen, PodSeen, decide};
 use crate::decide::reason::Reason;
@@ -35,11 +36,33 @@ const LOOK: Duration = Duration::from_secs(15);
 /// After something could not be read or written.
 const AGAIN: Duration = Duration::from_secs(30);
 
+/// What the right to list jobs is for.
+const SEE_JOBS: &str = "images are not pre-downloaded, because ImagePullJobs cannot be listed";
+/// What the right to list pods is for.
+const SEE_PODS: &str = "images are not pre-downloaded, because pods cannot be listed";
+
+/// What the right to watch workloads is for.
+const fn see_workloads(kind: WorkloadKind) -> &'static str {
+    match kind {
+        WorkloadKind::Deployment => "images of Deployments are not pre-downloaded, because they cannot be watched",
+        WorkloadKind::StatefulSet => "images of StatefulSets are not pre-downloaded, because they cannot be watched",
+        WorkloadKind::CloneSet => "images of CloneSets are not pre-downloaded, because they cannot be watched",
+    }
+}
+
+/// What the right to do this is for.
+const fn right_of(action: &Action) -> &'static str {
+    match action {
+        Action::Create { .. } => "images are not pre-downloaded, because ImagePullJobs cannot be made",
+        Action::Delete(_) => "ImagePullJobs of pre-downloads cannot be deleted",
+    }
+}
+
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
 /// Pre-downloads; ends only with the reason why it cannot go on.
-pub(super) async fn run(discovery: Discovery, settings: Settings, tools: (Reporter, Metrics)) -> TaskDied {
-    let (reporter, metrics) = tools;
+pub(super) async fn run(discovery: Discovery, settings: Settings, tools: (Reporter, Metrics, Health)) -> TaskDied {
+    let (reporter, metrics, health) = tools;
     let client = discovery.client().clone();
     let mut deployments = watch_all(settings.namespaces.apis::<Deployment>(&client), "");
     let mut stateful_sets = watch_all(settings.namespaces.apis::<StatefulSet>(&client), "");
@@ -52,7 +75,7 @@ pub(super) async fn run(discovery: Discovery, settings: Settings, tools: (Report
         workloads: BTreeMap::new(),
         due: BTreeMap::new(),
         unlisted: BTreeSet::new(),
-        forbidden: BTreeSet::new(),
+        health,
     };
     loop {
         let next = predownload.next();
@@ -86,8 +109,7 @@ struct Predownload {
     due: BTreeMap<Key, Instant>,
     /// Those that were known when a list began and were not in it so far.
     unlisted: BTreeSet<Key>,
-    /// The kinds that may not be watched.
-    forbidden: BTreeSet<WorkloadKind>,
+    health: Health,
 }
 
 impl Predownload {
@@ -96,6 +118,7 @@ impl Predownload {
     }
 
     fn see<K>(&mut self, kind: WorkloadKind, event: Event<K>, read: impl Fn(K) -> Option<Workload>) {
+        self.health.note_watch(see_workloads(kind), "", &event);
         match event {
             Event::ListStart => self.unlisted.extend(self.workloads.keys().filter(|key| key.0 == kind).cloned()),
             Event::Listed(object) | Event::Applied(object) => {
@@ -114,12 +137,7 @@ impl Predownload {
                     self.forget(&key_of(&workload));
                 }
             }
-            Event::Current(_) => {}
-            // Said once, not with each try.
-            Event::Forbidden(_) if !self.forbidden.insert(kind) => (),
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(error, "cannot watch {}s, so their images are not pre-downloaded; trying again", kind.as_str());
-            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 
@@ -165,6 +183,7 @@ impl Predownload {
                 self.due.insert(key, Instant::now() + AGAIN);
                 match trouble {
                     Trouble::Lasting(why) => self.tell_failure(&workload, why),
+                    Trouble::Forbidden(what, words) => self.health.note_denial(what, &workload.namespace, &words),
                     Trouble::Passing(error) => {
                         let (kind, name) = (workload.kind.as_str(), &workload.name);
                         tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
@@ -191,7 +210,9 @@ impl Predownload {
         let jobs = self.jobs(workload).await?;
         let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else { return Ok(false) };
         for action in &actions {
-            match self.writer.predownload(workload, action).await {
+            let outcome = self.writer.predownload(workload, action).await;
+            self.health.note_write(right_of(action), &workload.namespace, &outcome);
+            match outcome {
                 Outcome::Applied(_) => self.tell_applied(workload, action),
                 Outcome::Conflict | Outcome::Gone => (),
                 Outcome::Denied(error) => return Err(Trouble::Lasting(error)),
@@ -218,12 +239,14 @@ impl Predownload {
         let jobs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &workload.namespace, &JobKind::ImagePullJob.resource());
         let read = |job: DynamicObject| Some(JobSeen { name: job.metadata.name?.into(), uid: job.metadata.uid?.into() });
         let ours = ListParams::default().labels(&format!("{PREDOWNLOAD}={}", workload.uid));
-        list_with(&jobs, ours, read).await.map_err(|error| match &error {
+        let jobs = list_with(&jobs, ours, read).await.map_err(|error| match &error {
             kube::Error::Api(status) if status.code == 404 => {
                 Trouble::Lasting("there are no ImagePullJobs: apply deploy/crds/imagepulljobs.yaml, or install OpenKruise".to_owned())
             }
-            error => Trouble::Passing(format!("cannot list its ImagePullJobs: {}", words(error))),
-        })
+            error => Trouble::of(SEE_JOBS, "cannot list its ImagePullJobs", error),
+        })?;
+        self.health.has_in(SEE_JOBS, &workload.namespace);
+        Ok(jobs)
     }
 
     async fn pods(&self, workload: &Workload) -> Result<Vec<PodSeen>, Trouble> {
@@ -231,9 +254,11 @@ impl Predownload {
             Selector::try_from(workload.selector.clone()).map_err(|error| Trouble::Lasting(format!("spec.selector: {error}")))?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &workload.namespace);
         let label = workload.kind.revision_label();
-        list_with(&pods, ListParams::default().labels_from(&selector), |pod| pod_seen(pod, label))
+        let pods = list_with(&pods, ListParams::default().labels_from(&selector), |pod| pod_seen(pod, label))
             .await
-            .map_err(|error| Trouble::Passing(format!("cannot list its pods: {}", words(&error))))
+            .map_err(|error| Trouble::of(SEE_PODS, "cannot list its pods", &error))?;
+        self.health.has_in(SEE_PODS, &workload.namespace);
+        Ok(pods)
     }
 }
 
@@ -241,8 +266,17 @@ impl Predownload {
 enum Trouble {
     /// Until somebody mends it, so the workload is told.
     Lasting(String),
+    /// The right is missing that this is for; in the words of the API server.
+    Forbidden(&'static str, String),
     /// Perhaps not the next time.
     Passing(String),
+}
+
+impl Trouble {
+    fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
+        let words = words(error);
+        if is_missing_right(&words) { Self::Forbidden(right, words) } else { Self::Passing(format!("{what}: {words}")) }
+    }
 }
 
 fn key_of(workload: &Workload) -> Key {

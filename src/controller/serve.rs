@@ -33,8 +33,8 @@ struct State {
     /// Who leads, where it is somebody else.
     leader: Option<String>,
     lease_trouble: Option<String>,
-    /// What is not done because a right is missing, each with the words of the API server.
-    lacks: BTreeMap<&'static str, String>,
+    /// What is not done because a right is missing, and in which namespace (empty: in all), each with the words of the API server.
+    lacks: BTreeMap<(&'static str, Box<str>), String>,
 }
 
 impl State {
@@ -42,7 +42,7 @@ impl State {
     fn remarks(&self) -> String {
         let hidden = self.hidden.values().flatten().map(|error| format!("nothing is done in a namespace: {error}"));
         let nodes = self.nodes.iter().map(|error| format!("every node counts as Unknown, because nodes cannot be looked at: {error}"));
-        let lacks = self.lacks.iter().map(|(what, error)| format!("{what}: {error}"));
+        let lacks = self.lacks.iter().map(|((what, _), error)| format!("{what}: {error}"));
         let remarks: Vec<_> = hidden.chain(nodes).chain(lacks).collect();
         if remarks.is_empty() { "ok".to_owned() } else { format!("ok, but {}", remarks.join("; ")) }
     }
@@ -111,12 +111,22 @@ impl Health {
     /// `what` cannot be done, because a right is missing or for another reason that lasts; whether this is new. Everything else goes on,
     /// so this is told and does not make it unready.
     pub fn lacks(&self, what: &'static str, error: &str) -> bool {
-        self.state().lacks.insert(what, error.to_owned()).is_none()
+        self.lacks_in(what, "", error)
+    }
+
+    /// As [`lacks`](Self::lacks), in one namespace.
+    pub fn lacks_in(&self, what: &'static str, namespace: &str, error: &str) -> bool {
+        self.state().lacks.insert((what, namespace.into()), error.to_owned()).is_none()
     }
 
     /// `what` was done.
     pub fn has(&self, what: &'static str) {
-        self.state().lacks.remove(what);
+        self.has_in(what, "");
+    }
+
+    /// `what` was done in this namespace.
+    pub fn has_in(&self, what: &'static str, namespace: &str) {
+        self.state().lacks.remove(&(what, namespace.into()));
     }
 
     /// How it is going; `Err` with the reason where not everything is seen that should be.

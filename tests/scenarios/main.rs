@@ -33,6 +33,7 @@ mod prometheus;
 mod pull_jobs;
 mod restart;
 mod rights;
+mod rights_beside;
 mod selection;
 mod shapes;
 mod verdicts;

@@ -8,14 +8,14 @@ use crate::harness::World;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const JOBS: &str = "imagepulljobs";
-const OLD: &str = "registry.example/app:1";
-const NEW: &str = "registry.example/app:2";
+pub const OLD: &str = "registry.example/app:1";
+pub const NEW: &str = "registry.example/app:2";
 
-fn template(image: &str) -> Value {
+pub fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
 }
 
-async fn create_deployment(world: &World, annotations: &Value) {
+pub async fn create_deployment(world: &World, annotations: &Value) {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "annotations": annotations},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template(OLD)},
@@ -23,7 +23,7 @@ async fn create_deployment(world: &World, annotations: &Value) {
     world.request(Method::POST, DEPLOYMENTS, "application/json", &deployment).await;
 }
 
-async fn create_pod(world: &World, name: &str, image: &str, revision: &str) {
+pub async fn create_pod(world: &World, name: &str, image: &str, revision: &str) {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"namespace": "default", "name": name, "labels": {"app": "web", "pod-template-hash": revision}},
@@ -32,7 +32,7 @@ async fn create_pod(world: &World, name: &str, image: &str, revision: &str) {
     world.create(&pod).await;
 }
 
-async fn edit_deployment(world: &World, patch: &Value) {
+pub async fn edit_deployment(world: &World, patch: &Value) {
     world.request(Method::PATCH, &format!("{DEPLOYMENTS}/web"), "application/merge-patch+json", patch).await;
 }
 

@@ -20,20 +20,20 @@ use swaplet::testbed::virtual_node::ImageOptions;
 use crate::harness::Life;
 use crate::warm::{CROWD, Cluster, JSON, NAMESPACE, PARK, missing, watch_nodes};
 
-const ONE: JobKind = JobKind::ImagePullJob;
-const LIST: JobKind = JobKind::ImageListPullJob;
+pub const ONE: JobKind = JobKind::ImagePullJob;
+pub const LIST: JobKind = JobKind::ImageListPullJob;
 
 /// Mock nodes, and jobs of the namespace `default`.
-struct Jobs {
-    cluster: Cluster,
+pub struct Jobs {
+    pub cluster: Cluster,
 }
 
 impl Jobs {
-    async fn on(count: usize, images: &ImageOptions) -> Self {
+    pub async fn on(count: usize, images: &ImageOptions) -> Self {
         Self { cluster: Cluster::with_kubelets(count, images).await }
     }
 
-    fn controller(&self) -> Life {
+    pub fn controller(&self) -> Life {
         self.cluster.world.start_warming_controller(PARK, NAMESPACE)
     }
 
@@ -42,7 +42,7 @@ impl Jobs {
         if name.is_empty() { path } else { format!("{path}/{name}") }
     }
 
-    async fn create(&self, kind: JobKind, name: &str, mut spec: Value) {
+    pub async fn create(&self, kind: JobKind, name: &str, mut spec: Value) {
         if spec["completionPolicy"].is_null() {
             spec["completionPolicy"] = json!({});
         }
@@ -94,7 +94,7 @@ impl Jobs {
     }
 
     /// How often each image of a job was pulled by each node, as the kubelets tell in Events.
-    fn pulls(&self) -> BTreeMap<(String, String), usize> {
+    pub fn pulls(&self) -> BTreeMap<(String, String), usize> {
         let mut pulls = BTreeMap::new();
         for event in self.cluster.world.server.peek_all("events") {
             let message = event["message"].as_str().unwrap_or_default();
@@ -130,7 +130,7 @@ fn may_be_written(request: &Recorded) {
     }
 }
 
-fn image(number: usize) -> String {
+pub fn image(number: usize) -> String {
     format!("registry.example/app{number}:v1")
 }
 

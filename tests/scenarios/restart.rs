@@ -1,6 +1,6 @@
 //! Restarts of single containers: requests at the API server, carried out on a node.
 
-mod config;
+pub mod config;
 mod config_lives;
 mod crowds;
 mod lives;

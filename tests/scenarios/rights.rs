@@ -7,26 +7,26 @@ use serde_json::json;
 use swaplet::controller::restart::RestartSettings;
 use swaplet::decide::ladder::Ladder;
 use swaplet::objects::env::IGNORE_EXIT_CODE;
-use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet::testbed::apiserver::{Effect, RuleId, Verb};
 use swaplet::testbed::virtual_node::Profile;
 
-use super::harness::{CONCURRENCY, Life, SWAPLET};
+use super::harness::{CONCURRENCY, Life, SWAPLET, World};
 use super::log::{keep_log, logged};
 use super::objects::{pod_of, sidecar};
 use super::restart::world::{Restarts, pod as pod_to_restart};
 
 /// Of each thing that the right is needed for: a watch that fails asks at most every 15 s, a denied write is tried again after a minute.
-const MOST_IN_FIVE_MINUTES: usize = 21;
+pub const MOST_IN_FIVE_MINUTES: usize = 21;
 
 /// What is done without a right.
 #[derive(Clone, Copy)]
-struct Done {
+pub struct Done {
     swap: bool,
     finish: bool,
     restart: bool,
 }
 
-const ALL: Done = Done { swap: true, finish: true, restart: true };
+pub const ALL: Done = Done { swap: true, finish: true, restart: true };
 const NONE: Done = Done { swap: false, finish: false, restart: false };
 const REQUESTS: &str = "containerrecreaterequests";
 
@@ -57,33 +57,33 @@ fn is_done(world: &Restarts, done: Done, when: &str) {
     assert_eq!(world.restarts("app") == 1, done.restart, "{when}: the restart");
 }
 
-struct Missing {
+pub struct Missing {
     verb: Verb,
     resource: &'static str,
     subresource: &'static str,
     /// Of how many objects, or of how many things that it is needed for, it is told.
-    times: usize,
+    pub times: usize,
     /// Whether `/readyz` goes on saying so until it is needed again.
-    lingers: bool,
+    pub lingers: bool,
     /// Whether `/readyz` fails.
     fails: bool,
     done: Done,
 }
 
 impl Missing {
-    const fn new(verb: Verb, resource: &'static str, done: Done) -> Self {
+    pub const fn new(verb: Verb, resource: &'static str, done: Done) -> Self {
         Self { verb, resource, subresource: "", times: 1, lingers: false, fails: false, done }
     }
 
-    const fn of(self, subresource: &'static str) -> Self {
+    pub const fn of(self, subresource: &'static str) -> Self {
         Self { subresource, ..self }
     }
 
-    const fn lingers(self) -> Self {
+    pub const fn lingers(self) -> Self {
         Self { lingers: true, ..self }
     }
 
-    const fn told(self, times: usize) -> Self {
+    pub const fn told(self, times: usize) -> Self {
         Self { times, ..self }
     }
 
@@ -92,14 +92,20 @@ impl Missing {
     }
 
     /// In the words of an API server.
-    fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let Self { verb, resource, subresource, .. } = self;
         let verb = format!("{verb:?}").to_lowercase();
         let slash = if subresource.is_empty() { "" } else { "/" };
         format!("{resource} is forbidden: User \"swaplet\" cannot {verb} resource \"{resource}{slash}{subresource}\" at the cluster scope")
     }
 
-    fn asked(&self, world: &Restarts) -> usize {
+    /// Takes the right from the controllers.
+    pub fn begins(&self, world: &World) -> RuleId {
+        let Self { verb, resource, subresource, .. } = *self;
+        world.fault(Effect::reply(403).message(&self.words()), |rule| rule.verb(verb).resource(resource).subresource(subresource))
+    }
+
+    pub fn asked(&self, world: &World) -> usize {
         let is_it = |resource: &str| resource == self.resource;
         world
             .requests()
@@ -112,8 +118,7 @@ impl Missing {
         let words = self.words();
         keep_log();
         let world = with_work_for_everything().await;
-        let fault = world
-            .fault(Effect::reply(403).message(&words), |rule| rule.verb(self.verb).resource(self.resource).subresource(self.subresource));
+        let fault = self.begins(&world);
         let clock = world.server.clock();
         let life = world.start(SWAPLET, CONCURRENCY, |settings| {
             settings.rules.ladder = Ladder { finish: true, ..Ladder::default() };
@@ -138,7 +143,7 @@ impl Missing {
         assert!(self.lingers || life.health.ready() == Ok("ok".to_owned()), "{words}: {:?}", life.health.ready());
     }
 
-    fn readiness_says(&self, life: &Life, words: &str) {
+    pub fn readiness_says(&self, life: &Life, words: &str) {
         let ready = life.health.ready();
         let said = ready.clone().unwrap_or_else(|why| why);
         assert!(said.contains(words), "{words}: {said}");

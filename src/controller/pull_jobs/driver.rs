@@ -13,12 +13,14 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
 use super::observe::observe;
+use super::rights::{SEE_PULLS, note_rights};
 use super::{Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
 use crate::controller::clock::Clock;
 use crate::controller::discovery::Discovery;
 use crate::controller::metrics::Metrics;
 use crate::controller::named_watches::NamedWatches;
 use crate::controller::run::{Settings, TaskDied};
+use crate::controller::serve::Health;
 use crate::controller::warm::PULLED;
 use crate::controller::watch::{Event, watch_selected};
 use crate::controller::watch_many::watch_all_selected;
@@ -62,8 +64,14 @@ impl fmt::Debug for WarmSettings {
 
 /// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is dropped is taken up by the next life.
 /// `derived` tells of exit images that are derived meanwhile.
-pub async fn run(discovery: Discovery, settings: Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> TaskDied {
-    let mut driver = Driver::new(&discovery, &settings, warm, derived, metrics);
+pub async fn run(
+    discovery: Discovery,
+    settings: Settings,
+    warm: WarmSettings,
+    derived: DerivedImages,
+    tools: (Metrics, Health),
+) -> TaskDied {
+    let mut driver = Driver::new(&discovery, &settings, warm, derived, tools);
     loop {
         if let Err(died) = driver.look().await {
             return died;
@@ -85,6 +93,7 @@ struct Driver {
     permits: Arc<Semaphore>,
     writes: JoinSet<Written>,
     metrics: Metrics,
+    health: Health,
     images: mpsc::Receiver<Event<DynamicObject>>,
     lists: mpsc::Receiver<Event<DynamicObject>>,
     nodes: mpsc::Receiver<Event<NodeWire>>,
@@ -95,7 +104,8 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(discovery: &Discovery, settings: &Settings, warm: WarmSettings, derived: DerivedImages, metrics: Metrics) -> Self {
+    fn new(discovery: &Discovery, settings: &Settings, warm: WarmSettings, derived: DerivedImages, tools: (Metrics, Health)) -> Self {
+        let (metrics, health) = tools;
         let client = discovery.client();
         let jobs = |kind| observe(discovery.clone(), kind, settings.namespaces.clone());
         let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
@@ -109,6 +119,7 @@ impl Driver {
             permits: Arc::new(Semaphore::new(settings.concurrency.max(1))),
             writes: JoinSet::new(),
             metrics,
+            health,
             derived,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
@@ -154,6 +165,7 @@ impl Driver {
         if let Some(resource) = happened.trouble() {
             self.metrics.watch_trouble(resource);
         }
+        note_rights(&self.health, &happened);
         let now = self.now();
         self.jobs.take(happened, now);
     }
@@ -168,11 +180,13 @@ impl Driver {
                 Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
                 Some(done) = self.writes.join_next() => written(done),
-                Some((_, event)) = self.pulls.next() => match event {
-                    Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(uid, pulled)),
-                    // Without the right to see them there are no times and sizes, and the rest goes on.
-                    _ => continue,
-                },
+                Some((namespace, event)) = self.pulls.next() => {
+                    self.health.note_watch(SEE_PULLS, &namespace, &event);
+                    match event {
+                        Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(uid, pulled)),
+                        _ => continue,
+                    }
+                }
             };
         }
     }

@@ -16,7 +16,7 @@ use super::nodes::Nodes;
 use super::room::Room;
 use super::{Key, Now, PodQuery, PullWrite, WarmSettings};
 use crate::controller::watch::Event;
-use crate::controller::writer::Outcome;
+use crate::controller::writer::{Outcome, is_missing_right};
 use crate::controller::writer_pull_job::Report;
 use crate::controller::writer_warm::Warmers;
 use crate::decide::pull_job::{Status, exceeds_deadline, limits, status, time_to_live, unusable};
@@ -290,7 +290,10 @@ impl Entry {
             // The watch will show what has made it so.
             Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => self.not_before = now + FIRST_RETRY,
             Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
-                tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
+                // A right that is missing is said once, for all jobs.
+                if !is_missing_right(&error) {
+                    tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
+                }
                 self.not_before = now + FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
                 self.failures += 1;
             }

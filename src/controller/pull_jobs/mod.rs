@@ -9,6 +9,7 @@ mod entry;
 mod messages;
 mod nodes;
 mod observe;
+mod rights;
 mod room;
 mod taints;
 
@@ -156,10 +157,7 @@ impl PullJobs {
                     self.jobs.remove(&key_of(&job));
                 }
             }
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(kind = kind.as_str(), error, "cannot watch jobs that pull images; trying again");
-            }
-            Event::Current(_) => {}
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 
@@ -197,10 +195,7 @@ impl PullJobs {
                     self.pod_is_gone(&pod.uid, now);
                 }
             }
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(error, "cannot watch warmer pods; trying again")
-            }
-            Event::Current(_) => {}
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 

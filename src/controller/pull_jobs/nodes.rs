@@ -36,11 +36,8 @@ impl Nodes {
                 self.seen = true;
                 std::mem::take(&mut self.unlisted).iter().for_each(|name| self.remove(name));
             }
-            Event::Current(_) => {}
             Event::Deleted(node) => self.remove(&node.read()?.name),
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(error, "cannot watch nodes, on which images are to be; trying again")
-            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
         None
     }

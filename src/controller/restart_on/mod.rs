@@ -2,6 +2,7 @@
 //! [`decide::restart_on`](crate::decide::restart_on); the requests are carried out as all others are.
 
 mod records;
+mod rights;
 mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +15,20 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, sleep_until};
 
 use self::records::Records;
+use self::rights::{ASK, READ_RECORDS, READ_REQUESTS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
 use self::room::{Group, Object, Room, Uid};
 use super::clock::Clock;
 use super::discovery::Discovery;
-use super::disruption_budgets::DisruptionBudgets;
+use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use super::index::Notice;
+use super::list::words;
 use super::metrics::Metrics;
 use super::named_watches::NamedWatches;
 use super::namespaces::Namespaces;
 use super::report::Reporter;
 use super::restart::observe;
 use super::run::TaskDied;
+use super::serve::Health;
 use super::watch::Event;
 use super::watch_many::watch_all;
 use super::writer::{Outcome, Target, TargetKind, Writer};
@@ -68,7 +72,7 @@ pub async fn run(
     discovery: Discovery,
     namespaces: Namespaces,
     settings: RestartOnSettings,
-    tools: (Writer, Reporter, Metrics),
+    tools: (Writer, Reporter, Metrics, Health),
 ) -> TaskDied {
     let mut run = Run::new(&discovery, namespaces, settings, tools);
     run.load().await;
@@ -87,6 +91,7 @@ struct Run {
     writer: Writer,
     reporter: Reporter,
     metrics: Metrics,
+    health: Health,
     clock: Clock,
     room: Room,
     records: Records,
@@ -101,9 +106,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(discovery: &Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics)) -> Self {
+    fn new(discovery: &Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics, Health)) -> Self {
         let client = discovery.client();
-        let (writer, reporter, metrics) = tools;
+        let (writer, reporter, metrics, health) = tools;
         Self {
             clock: Clock::start(),
             room: Room::default(),
@@ -117,6 +122,7 @@ impl Run {
             writer,
             reporter,
             metrics,
+            health,
             told: BTreeMap::new(),
             failures: 0,
             not_before: Duration::ZERO,
@@ -125,14 +131,10 @@ impl Run {
 
     async fn load(&mut self) {
         while let Err(error) = self.records.load().await {
-            let namespace = &self.settings.state_namespace;
-            tracing::warn!(
-                namespace,
-                error,
-                "cannot read what containers have seen of their configuration; nothing is restarted until then"
-            );
+            self.health.note_trouble(READ_RECORDS, &self.settings.state_namespace, &error);
             sleep(self.wait_after_failure()).await;
         }
+        self.health.has_in(READ_RECORDS, &self.settings.state_namespace);
     }
 
     /// Waits for what happens next, or until it is time to look again.
@@ -143,16 +145,16 @@ impl Run {
         tokio::select! {
             event = self.pods.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
-                self.note_trouble(&event, "pods");
+                self.note_watch(SEE_PODS, "", &event, "pods");
                 self.room.see_pod(event, self.clock.now());
             }
             event = self.requests.recv() => {
                 let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
-                self.note_trouble(&event, PLURAL);
+                self.note_watch(SEE_REQUESTS, "", &event, PLURAL);
                 self.room.hear(event);
             }
             Some((object, event)) = self.objects.next() => {
-                self.note_trouble(&event, object.1.kind.plural());
+                self.note_watch(see_objects(object.1.kind), &object.0, &event, object.1.kind.plural());
                 self.room.see_object(&object, event, self.clock.now());
             }
             () = sleep_until(due) => {}
@@ -160,7 +162,8 @@ impl Run {
         Ok(())
     }
 
-    fn note_trouble<T>(&self, event: &Event<T>, resource: &'static str) {
+    fn note_watch<T>(&self, what: &'static str, namespace: &str, event: &Event<T>, resource: &'static str) {
+        self.health.note_watch(what, namespace, event);
         if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
             self.metrics.watch_trouble(resource);
         }
@@ -185,6 +188,7 @@ impl Run {
             self.records_failed(&outcome);
             return;
         }
+        self.health.has_in(RECORD, &self.settings.state_namespace);
         self.failures = 0;
         for group in fresh {
             let again = self.round(&group).await;
@@ -214,11 +218,10 @@ impl Run {
         };
         self.not_before = self.clock.now() + wait;
         let namespace = &self.settings.state_namespace;
-        tracing::warn!(
-            namespace,
-            ?outcome,
-            "cannot record what containers have seen of their configuration; nothing is restarted until then"
-        );
+        match outcome {
+            Outcome::Denied(words) => self.health.note_denial(RECORD, namespace, words),
+            _ => tracing::warn!(namespace, ?outcome, "{RECORD}; trying again"),
+        }
     }
 
     fn wait_after_failure(&mut self) -> Duration {
@@ -231,6 +234,7 @@ impl Run {
     async fn round(&mut self, group: &Group) -> Option<Duration> {
         let now = self.clock.now();
         let (round, trouble) = self.decide(group, now).await;
+        let is_unknown = trouble.is_some();
         let members = self.room.members(group, &self.records, self.settings.mount_delay, now);
         let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
         let due = members.iter().filter_map(|member| member.standing.due).min();
@@ -241,7 +245,7 @@ impl Run {
         if let Some(budget) = &round.held_by {
             tracing::info!(namespace = %group.0, %budget, "a PodDisruptionBudget allows no restart for changed configuration; waiting");
         }
-        let held = round.held_by.map(|_| now + HELD);
+        let held = round.held_by.map(|_| now + if is_unknown { LAST_RETRY } else { HELD });
         let mut again = due.into_iter().chain(held).min();
         for (index, action) in round.actions {
             if let Some(pod) = pods.get(index) {
@@ -263,10 +267,14 @@ impl Run {
         let budgets = DisruptionBudgets { client: self.client.clone(), namespace: group.0.to_string() };
         match budgets.look(&waiting, &self.room.restarting(&group.0)).await {
             Ok(left) => {
+                self.health.has_in(SEE_BUDGETS, &group.0);
                 members.iter_mut().for_each(|member| member.budgets = left.covering(&member.pod.labels));
                 (decide(&members, left.budgets), None)
             }
             Err(error) => {
+                if let BudgetsUnknown::Budgets(words) = &error {
+                    self.health.note_denial(SEE_BUDGETS, &group.0, words);
+                }
                 let note = format!(
                     "no container is restarted for changed configuration: {error}; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
                 );
@@ -288,11 +296,15 @@ impl Run {
     async fn ask(&mut self, pod: &ConfiguredPod, name: &str, target: Contents, done: Report) -> Option<Duration> {
         let asked = self.writer.ask_for_restart(pod, name, &target).await;
         let known = match asked {
-            Ok(request) => request,
+            Ok(request) => {
+                self.health.has_in(ASK, &pod.namespace);
+                request
+            }
             // It was made, by an earlier try or life.
             Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
             Err(Outcome::Denied(words)) => {
                 self.room.forget(&pod.uid, name);
+                self.health.note_denial(ASK, &pod.namespace, &words);
                 return Some(self.denied(pod, &words));
             }
             Err(Outcome::Gone) => {
@@ -332,7 +344,16 @@ impl Run {
 
     async fn existing(&self, namespace: &str, name: &str) -> Option<RestartRequest> {
         let api: Api<RestartRequestWire> = Api::namespaced(self.client.clone(), namespace);
-        api.get_opt(name).await.ok().flatten().and_then(RestartRequestWire::read)
+        match api.get_opt(name).await {
+            Ok(request) => {
+                self.health.has_in(READ_REQUESTS, namespace);
+                request.and_then(RestartRequestWire::read)
+            }
+            Err(error) => {
+                self.health.note_trouble(READ_REQUESTS, namespace, &words(&error));
+                None
+            }
+        }
     }
 
     fn denied(&mut self, pod: &ConfiguredPod, words: &str) -> Duration {

@@ -100,14 +100,8 @@ impl Room {
                 self.pods_are_seen = true;
                 self.tidy_at = Some(now + TIDY);
             }
-            Event::Current(_) => {}
-            Event::Hidden(error) => {
-                self.some_are_hidden = true;
-                tracing::warn!(error, "cannot watch pods of a namespace; nothing is restarted there when objects change; trying again");
-            }
-            Event::Trouble(error) | Event::Forbidden(error) => {
-                tracing::warn!(error, "cannot watch pods that ask for restarts when objects change; trying again");
-            }
+            Event::Hidden(_) => self.some_are_hidden = true,
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) => {}
         }
     }
 
@@ -142,10 +136,7 @@ impl Room {
                 gone.iter().for_each(|(uid, name)| self.forget(uid, name));
                 self.requests_are_seen = true;
             }
-            Event::Current(_) => {}
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(error, "cannot watch requests that were made because an object has changed; trying again");
-            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
     }
 
@@ -195,16 +186,11 @@ impl Room {
             }
             Event::Deleted(_) => Content::Absent,
             Event::ListEnd if !known.listed => Content::Absent,
-            Event::ListEnd | Event::Current(_) => return,
+            Event::ListEnd | Event::Current(_) | Event::Trouble(_) | Event::Hidden(_) => return,
             Event::Forbidden(_) if known.sight == Sight::Forbidden => return,
-            Event::Forbidden(error) => {
-                tracing::warn!(namespace = %object.0, object = %object.1, error, "cannot watch an object that pods name");
+            Event::Forbidden(_) => {
                 known.sight = Sight::Forbidden;
                 return self.look_at_users_of(object);
-            }
-            Event::Trouble(error) | Event::Hidden(error) => {
-                tracing::warn!(namespace = %object.0, object = %object.1, error, "cannot watch an object that pods name; trying again");
-                return;
             }
         };
         if !matches!(&known.sight, Sight::Seen { content: before, .. } if *before == content) {

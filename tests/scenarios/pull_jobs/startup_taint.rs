@@ -168,14 +168,16 @@ async fn without_the_right_one_node_is_tried_each_minute_and_with_it_all_lose_th
     }
     let why = "nodes \"n0\" is forbidden: User \"swaplet\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope";
     let forbidden = jobs.cluster.world.fault(Effect::reply(403).message(why), |rule| rule.verb(Verb::Patch).resource("nodes"));
-    let _life = jobs.takes_taints(|_| ());
+    let life = jobs.takes_taints(|_| ());
     jobs.wait(600).await;
     let tries = jobs.writes_to_nodes().len();
     assert!((9..=11).contains(&tries), "{tries}");
+    assert_eq!(life.health.ready(), Ok(format!("ok, but nodes keep the taint swaplet.io/warming: {why}")));
     jobs.cluster.world.server.faults().remove(forbidden);
     jobs.wait(70).await;
     assert!((0..5).all(|number| taints(&jobs, &format!("n{number}")).is_empty()));
     assert_eq!(jobs.writes_to_nodes().len(), tries + 5);
+    assert_eq!(life.health.ready(), Ok("ok".to_owned()));
     jobs.leaves_nodes_alone().await;
 }
 

@@ -47,10 +47,7 @@ impl Selected {
                 return true;
             }
             Event::Deleted(pod) => return pod.read().is_some_and(|pod| self.pods.remove(&pod.uid).is_some()),
-            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
-                tracing::warn!(error, "cannot watch the pods of a podSelector; trying again");
-            }
-            Event::Current(_) => {}
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
         false
     }
