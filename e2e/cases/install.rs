@@ -1,6 +1,7 @@
 //! swaplet as an operator has it: its own image, installed by Helm, two replicas in pods with restricted rights.
 
 mod chart;
+mod config;
 mod flow;
 mod installation;
 

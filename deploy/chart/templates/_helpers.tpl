@@ -94,9 +94,7 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --listen=0.0.0.0:{{ .Values.port }}
 - --log-format={{ .Values.log.format }}
 - --coexist={{ .Values.openkruise.coexist }}
-{{- range .Values.namespaces }}
-- --namespace={{ . }}
-{{- end }}
+- --config=/etc/swaplet/config/config.yaml
 {{- with .Values.terminate }}
 {{- if .enabled }}
 - --finish={{ .finish }}
@@ -105,9 +103,6 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- end }}
 {{- with .exitImage }}
 - --exit-image={{ . }}
-{{- end }}
-{{- with .exitImages }}
-- --exit-images={{ join "," . }}
 {{- end }}
 {{- with .derivedRepository }}
 - --derived-repository={{ . }}
@@ -141,23 +136,12 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- end }}
 {{- if and .Values.parkImage (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
 - --park-image={{ .Values.parkImage }}
-{{- with .Values.parkImagePaths }}
-- --park-image-paths={{ join "," . }}
-{{- end }}
 {{- end }}
 {{- if .Values.nodes.classes }}
-- --node-classes=/etc/swaplet/node-classes/classes.yaml
+- --node-classes=/etc/swaplet/config/node-classes.yaml
 {{- end }}
-{{- with .Values.registry }}
-{{- if .secret }}
+{{- if .Values.registry.secret }}
 - --docker-config=/etc/swaplet/registry/.dockerconfigjson
-{{- end }}
-{{- range .plainHttp }}
-- --plain-http={{ . }}
-{{- end }}
-{{- range .allowHost }}
-- --allow-host={{ . }}
-{{- end }}
 {{- end }}
 {{- with .Values.args }}
 {{ toYaml . }}

@@ -11,7 +11,7 @@ use crate::world::{kubectl, variable};
 pub const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
 const MANIFESTS: &str = include_str!("../../../deploy/swaplet.yaml");
 /// The values of `deploy/swaplet.yaml`: those that must be set.
-const VALUES: &str = "image=registry.example/swaplet/controller:v1,terminate.exitImage=registry.example/swaplet/exit:v1";
+pub const VALUES: &str = "image=registry.example/swaplet/controller:v1,terminate.exitImage=registry.example/swaplet/exit:v1";
 
 /// What Helm prints, or what it complains of.
 pub async fn run_helm(arguments: &[&str]) -> Result<String, String> {
@@ -22,7 +22,8 @@ pub async fn run_helm(arguments: &[&str]) -> Result<String, String> {
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }
 
-async fn rendered(values: &str) -> Result<String, String> {
+/// With these values, in the namespace `swaplet`.
+pub async fn rendered(values: &str) -> Result<String, String> {
     run_helm(&["template", "swaplet", CHART, "--namespace", "swaplet", "--set", values]).await
 }
 
@@ -105,13 +106,14 @@ async fn rights_follow_what_is_on() {
 #[tokio::test]
 async fn what_watches_the_controller_is_what_deploy_has() {
     let none = rendered(VALUES).await.unwrap();
-    for kind in ["ServiceMonitor", "PrometheusRule", "ConfigMap"] {
+    for kind in ["ServiceMonitor", "PrometheusRule"] {
         assert_eq!(names(&none, kind), [""; 0]);
     }
+    assert_eq!(names(&none, "ConfigMap"), ["swaplet-config"], "no dashboard");
     let on = ["serviceMonitor", "prometheusRule", "dashboard"].map(|part| format!(",{part}.enabled=true")).concat();
     let all = rendered(&format!("{VALUES}{on},prometheusRule.labels.release=prometheus")).await.unwrap();
     let of_kind = |kind: &str| {
-        let object = all.split("\n---\n").find(|object| object.contains(&format!("\nkind: {kind}\n"))).unwrap();
+        let object = all.split("\n---\n").filter(|object| object.contains(&format!("\nkind: {kind}\n"))).last().unwrap();
         serde_saphyr::from_str::<Value>(object).unwrap()
     };
     let rules = of_kind("PrometheusRule");

@@ -1,0 +1,65 @@
+{{- /* The keys that are taken over while the controller runs. */}}
+{{- define "swaplet.lists" -}}
+[namespace, exit-images, exit-image-paths, park-image-paths, plain-http, allow-host]
+{{- end }}
+
+{{- /* Keys that stand in no file here, by what says the same. */}}
+{{- define "swaplet.elsewhere" -}}
+exit-image: set terminate.exitImage
+exit-images: set terminate.exitImages
+derived-repository: set terminate.derivedRepository
+swap-under-never: set terminate.swapUnderNever
+finish: set terminate.finish
+prefer: set terminate.prefer
+terminate: set terminate.enabled
+restart: set restart.enabled
+restart-on-config: set restart.onConfig.enabled
+warm: set warm.jobs.enabled
+warm-namespace: set warm.namespace
+warm-exit-images: set warm.jobs.exitImages
+warm-startup-taint: set warm.jobs.startupTaint
+warm-startup-taint-timeout: set warm.jobs.startupTaintSeconds
+park-image: set parkImage
+park-image-paths: set parkImagePaths
+predownload: set predownload.enabled
+node-classes: set nodes.classes
+coexist: set openkruise.coexist
+namespace: set namespaces
+docker-config: set registry.secret
+plain-http: set registry.plainHttp
+allow-host: set registry.allowHost
+listen: set port
+log-format: set log.format
+leader-elect: leave it out, for it is always on
+state-namespace: leave it out, for it is the namespace of the release
+kubeconfig: leave it out, for it is the cluster of the release
+context: leave it out, for it is the cluster of the release
+{{- end }}
+
+{{- /* The file of --config: the lists among the values, and what config says. */}}
+{{- define "swaplet.config" -}}
+{{- $elsewhere := include "swaplet.elsewhere" . | fromYaml }}
+{{- $keys := list "exit-image-paths" "restart-on-config-delay" "concurrency" "write-timeout" }}
+{{- range $key, $_ := .Values.config }}
+{{- with get $elsewhere $key }}{{ fail (printf "config.%s cannot be used: %s" $key .) }}{{ end }}
+{{- if not (has $key $keys) }}{{ fail (printf "config.%s: there is no such key; the keys are %s" $key (join ", " $keys)) }}{{ end }}
+{{- end }}
+{{- $config := deepCopy .Values.config }}
+{{- with .Values.namespaces }}{{ $_ := set $config "namespace" . }}{{ end }}
+{{- with .Values.terminate }}
+{{- if and .enabled .exitImages }}{{ $_ := set $config "exit-images" .exitImages }}{{ end }}
+{{- end }}
+{{- if and .Values.parkImage .Values.parkImagePaths (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
+{{- $_ := set $config "park-image-paths" .Values.parkImagePaths }}
+{{- end }}
+{{- with .Values.registry.plainHttp }}{{ $_ := set $config "plain-http" . }}{{ end }}
+{{- with .Values.registry.allowHost }}{{ $_ := set $config "allow-host" . }}{{ end }}
+{{- toYaml $config }}
+{{- end }}
+
+{{- /* What is read only at the start: other pods are needed when it changes. */}}
+{{- define "swaplet.configAtStart" -}}
+{{- $config := include "swaplet.config" . | fromYaml }}
+{{- range include "swaplet.lists" . | fromYamlArray }}{{ $_ := unset $config . }}{{ end }}
+{{- toYaml $config | sha256sum | trunc 12 }}
+{{- end }}
