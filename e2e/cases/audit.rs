@@ -33,21 +33,31 @@ impl Written {
     }
 }
 
-/// Everything that the controller of this namespace wrote, in order.
+/// Everything that the controller of this namespace wrote, in order. Where it is an installation, what that keeps beside itself (its
+/// Lease, what it has learned of nodes) is left out.
 pub fn written_in(namespace: &str) -> Vec<Written> {
-    written_by(&format!("system:serviceaccount:{namespace}:swaplet"), None)
+    let beside = system_namespace(namespace);
+    let accounts = [namespace, &beside].map(|namespace| format!("system:serviceaccount:{namespace}:swaplet"));
+    let entries = entries_of(&accounts).into_iter().filter(|entry| entry["objectRef"]["namespace"] != *beside);
+    entries.filter_map(|entry| read(&entry, None)).collect()
+}
+
+/// The namespace of an installation that works in this one.
+pub fn system_namespace(namespace: &str) -> String {
+    format!("{namespace}-system")
 }
 
 /// Everything that a user wrote, in order; in one namespace, or anywhere.
 pub fn written_by(user: &str, namespace: Option<&str>) -> Vec<Written> {
-    entries_of(user).into_iter().filter_map(|entry| read(&entry, namespace)).collect()
+    entries_of(&[user.to_owned()]).into_iter().filter_map(|entry| read(&entry, namespace)).collect()
 }
 
-fn entries_of(user: &str) -> Vec<Value> {
+fn entries_of(users: &[String]) -> Vec<Value> {
     let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
     let lines = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
-    let of_user = lines.lines().filter(|line| line.contains(user));
-    of_user.filter_map(|line| serde_json::from_str(line).ok()).filter(|entry: &Value| entry["user"]["username"] == user).collect()
+    let of_users = lines.lines().filter(|line| users.iter().any(|user| line.contains(user)));
+    let is_of_user = |entry: &Value| users.iter().any(|user| entry["user"]["username"] == **user);
+    of_users.filter_map(|line| serde_json::from_str(line).ok()).filter(is_of_user).collect()
 }
 
 fn text(value: &Value) -> String {
@@ -74,7 +84,7 @@ fn read(entry: &Value, namespace: Option<&str>) -> Option<Written> {
 /// Everything that a user has asked for since then, in vain or not, writes or not, as verb and resource; each once.
 pub fn asked_by(user: &str, since: Timestamp) -> BTreeSet<(String, String)> {
     let mut asked = BTreeSet::new();
-    for entry in entries_of(user) {
+    for entry in entries_of(&[user.to_owned()]) {
         let at: Timestamp = entry["requestReceivedTimestamp"].as_str().unwrap().parse().unwrap();
         if at >= since {
             asked.insert((text(&entry["verb"]), text(&entry["objectRef"]["resource"])));

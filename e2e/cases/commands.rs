@@ -10,7 +10,7 @@ use swaplet::image::push::push;
 use swaplet::image::registry::{Registry, RegistryOptions};
 use swaplet::image::{BuiltImage, ImageReference, Kind};
 
-use crate::controller::Controller;
+use crate::controller::{Controller, Why};
 use crate::pods::{MARK, container, pod, spec};
 use crate::world::World;
 
@@ -133,7 +133,7 @@ async fn all_end(case: &str, restart_policy: &str) {
     let images = Images::push(&world, &cases).await;
     create_files(&world).await;
     let derived = format!("{}/e2e/derived-commands", world.images.exit.split('/').next().unwrap());
-    let _controller = Controller::start_with(&world, &["--derived-repository", &derived]).await;
+    let _controller = Controller::process(&world, &["--derived-repository", &derived], Why::Pushes).await;
     for some in cases.chunks(AT_ONCE) {
         let mut names = Vec::new();
         for case in some {

@@ -1,15 +1,49 @@
-//! The controller of a case: the real binary, in its own process.
+//! The controller of a case: a process of its own, or swaplet as an operator has it, which is two replicas that Helm has installed.
+//!
+//! Where `SWAPLET_E2E_INSTALLED` names a file, it is installed: by a release of its own for each case, with the flags of the case as
+//! values of the chart. The few cases that need a process all the same say [`Why`], and are written into that file.
 
-use std::process::Stdio;
-use std::time::Duration;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write as _;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use crate::install::installed::Installed;
+use crate::process::Process;
+use crate::world::{World, installed};
 
-use crate::world::World;
+pub enum Controller {
+    Process(Process),
+    Installed(Installed),
+}
 
-pub struct Controller(Child);
+/// Why a case is not run against an installation. There are no other reasons.
+#[derive(Clone, Copy)]
+pub enum Why {
+    /// A proxy between it and the API server lets its case see and stop each request.
+    Witnessed,
+    /// It is killed in a moment that its case chooses, and the next one starts at once.
+    KilledInAMoment,
+    /// It is stopped and continued beside others, by signals.
+    Signalled,
+    /// It pushes images, and the registry of this cluster cannot be reached from pods.
+    Pushes,
+    /// It lacks a right that the chart gives, or has a flag that the leash of the chart would follow.
+    NotByTheChart,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Witnessed => "a proxy between the controller and the API server stops single requests",
+            Self::KilledInAMoment => "the controller is killed in a chosen moment, and the next one starts at once",
+            Self::Signalled => "the controller is stopped and continued by signals",
+            Self::Pushes => "the controller pushes images, and pods do not reach the registry of this cluster",
+            Self::NotByTheChart => {
+                "the controller lacks a right that the chart gives, or differs from the leash, which the chart's does not"
+            }
+        })
+    }
+}
 
 impl Controller {
     /// Starts it and waits until it watches.
@@ -27,53 +61,40 @@ impl Controller {
         Self::start_beside_openkruise(world, &[arguments, &["--coexist=own"]].concat()).await
     }
 
-    /// One of several; `name` is what its pod would be called.
-    pub async fn competing(world: &World, name: &str) -> Self {
-        Self::spawn(world, &["--state-namespace", &world.namespace, "--leader-elect", "--coexist=own"], name).await
-    }
-
     /// As it is started without a word about OpenKruise.
     pub async fn start_beside_openkruise(world: &World, arguments: &[&str]) -> Self {
-        Self::spawn(world, arguments, "swaplet").await
+        if installed().is_some() {
+            return Self::Installed(Installed::start(world, arguments).await);
+        }
+        Self::Process(Process::start_beside_openkruise(world, arguments).await)
     }
 
-    async fn spawn(world: &World, arguments: &[&str], name: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
-            .args(["run", "--namespace", &world.namespace, "--exit-image", &world.images.exit, "--kubeconfig"])
-            .arg(&world.kubeconfig)
-            .args(arguments)
-            .env("RUST_LOG", "info,kube=warn")
-            .env("POD_NAME", name)
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = timeout(Duration::from_secs(30), lines.next_line()).await.expect("a first line").unwrap().unwrap_or_default();
-        assert!(first.contains("watching pods"), "{first}");
-        let process = format!("{}/{name}", world.namespace);
-        tokio::spawn(async move {
-            while let Ok(Some(line)) = lines.next_line().await {
-                println!("{process}: {line}");
+    /// A process in any case.
+    pub async fn process(world: &World, arguments: &[&str], why: Why) -> Process {
+        is_no_installation(why);
+        Process::start_with(world, arguments).await
+    }
+
+    /// It is killed by SIGKILL, and another one takes over: the next process, or the replica that stood by.
+    pub async fn killed(self, world: &World, arguments: &[&str]) -> Self {
+        match self {
+            Self::Process(process) => {
+                process.kill().await;
+                Self::start_with(world, arguments).await
             }
-        });
-        Self(child)
+            Self::Installed(installed) => {
+                installed.kill_leader().await;
+                Self::Installed(installed)
+            }
+        }
     }
+}
 
-    /// Sends it this signal, by its name without `SIG`.
-    pub async fn signal(&self, signal: &str) {
-        let process = self.0.id().unwrap().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &process]).status().await.unwrap().success());
-    }
-
-    /// SIGTERM: it finishes what is under way.
-    pub async fn stop(mut self) {
-        self.signal("TERM").await;
-        assert!(self.0.wait().await.unwrap().success());
-    }
-
-    /// SIGKILL: it gets no chance to finish anything.
-    pub async fn kill(mut self) {
-        self.0.kill().await.unwrap();
-    }
+/// To be said where processes are started.
+pub fn is_no_installation(why: Why) {
+    let Some(file) = installed() else { return };
+    let case = std::thread::current().name().unwrap_or_default().to_owned();
+    // One write per line: other cases write at the same time.
+    let mut file = OpenOptions::new().append(true).create(true).open(file).unwrap();
+    file.write_all(format!("{case}: {why}\n").as_bytes()).unwrap();
 }

@@ -7,7 +7,7 @@ use kube::api::DeleteParams;
 use tokio::time::sleep;
 
 use crate::audit::{assert_nothing_but_swaps, assert_swapped_once, written_in};
-use crate::controller::Controller;
+use crate::controller::{Controller, Why};
 use crate::pods::{EXITS_143, STOPS_SLOWLY, container, main_ok, pod, sidecar, spec};
 use crate::world::{World, eventually};
 
@@ -35,7 +35,7 @@ async fn the_controller_starts_after_the_mains_have_ended() {
 #[tokio::test]
 async fn the_controller_is_killed_between_swap_and_evidence() {
     let world = World::new("killed").await;
-    let controller = Controller::start(&world).await;
+    let controller = Controller::process(&world, &[], Why::KilledInAMoment).await;
     for policy in ["Never", "OnFailure"] {
         let containers = vec![main_ok(&world), sidecar(&world, "log", STOPS_SLOWLY)];
         let mut spec = spec(policy, containers);
@@ -47,7 +47,7 @@ async fn the_controller_is_killed_between_swap_and_evidence() {
     })
     .await;
     controller.kill().await;
-    let _next = Controller::start(&world).await;
+    let _next = Controller::process(&world, &[], Why::KilledInAMoment).await;
     world.pod_ends("never", "Succeeded").await;
     world.pod_ends("onfailure", "Succeeded").await;
     let ends = eventually("two ends", || async {
@@ -72,11 +72,11 @@ async fn no_pod_is_stranded_by_a_controller_that_keeps_dying() {
         world.create_pod(pod(name, spec(policy, vec![main, sidecar(&world, "log", EXITS_143)]))).await;
     }
     for life in 0..12 {
-        let controller = Controller::start(&world).await;
+        let controller = Controller::process(&world, &[], Why::KilledInAMoment).await;
         sleep(Duration::from_millis(150 + 97 * life)).await;
         controller.kill().await;
     }
-    let _last = Controller::start(&world).await;
+    let _last = Controller::process(&world, &[], Why::KilledInAMoment).await;
     for name in &names {
         let pod = world.pod_ends(name, "Succeeded").await;
         // Of a write whose sender is killed meanwhile the audit log says 504, applied or not. The generation counts what was applied.

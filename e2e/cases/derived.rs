@@ -9,8 +9,9 @@ use tokio::process::Command;
 
 use crate::audit::{assert_swapped_once, written_in};
 use crate::commands::send;
-use crate::controller::Controller;
+use crate::controller::{Controller, Why};
 use crate::pods::{container, main_ok, pod, sidecar, spec};
+use crate::process::Process;
 use crate::world::{World, phase_of};
 
 /// A path that no exit image has unless somebody asks for it.
@@ -35,8 +36,8 @@ fn repository(world: &World, case: &str) -> String {
     format!("{}/e2e/derived-{case}", registry(world))
 }
 
-async fn start(world: &World, repository: &str) -> Controller {
-    Controller::start_with(world, &["--derived-repository", repository]).await
+async fn start(world: &World, repository: &str) -> Process {
+    Controller::process(world, &["--derived-repository", repository], Why::Pushes).await
 }
 
 /// Nothing is left but swaps.
@@ -102,7 +103,7 @@ async fn an_unknown_command_is_only_reported_without_a_repository() {
 async fn a_command_on_a_volume_is_refused_and_the_pod_is_left_alone() {
     let world = World::new("on-volume").await;
     let repository = repository(&world, "volume");
-    let _controller = Controller::start_with(&world, &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat()).await;
+    let _controller = Controller::process(&world, &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat(), Why::Pushes).await;
     let mounts = json!([{"name": "work", "mountPath": "/work"}]);
     let mut copies = container(&world, "copies", "/bin/busybox cp /bin/busybox /work/sleep");
     let mut tool = sidecar(&world, "tool", "600");

@@ -4,6 +4,7 @@ mod chart;
 mod config;
 mod flow;
 mod installation;
+pub mod installed;
 
 use std::time::Duration;
 

@@ -6,8 +6,9 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::{Instant, sleep};
 
 use crate::audit::swapped_in;
-use crate::controller::Controller;
+use crate::controller::{Why, is_no_installation};
 use crate::pods::{EXITS_143, container, pod, sidecar, spec};
+use crate::process::Process;
 use crate::world::{World, eventually};
 
 impl World {
@@ -47,9 +48,10 @@ impl World {
 #[tokio::test]
 async fn a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on() {
     let world = World::new("leader").await;
-    let a = Controller::competing(&world, "a").await;
+    is_no_installation(Why::Signalled);
+    let a = Process::competing(&world, "a").await;
     world.until_leads("a").await;
-    let b = Controller::competing(&world, "b").await;
+    let b = Process::competing(&world, "b").await;
 
     // It stands still while it has pods to end.
     let mut names = world.create_pods("still", 1..7).await;
@@ -73,7 +75,7 @@ async fn a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on
     world.all_succeed(&more).await;
     names.extend(more);
 
-    let c = Controller::competing(&world, "c").await;
+    let c = Process::competing(&world, "c").await;
     // It has to have seen the Lease, as in any installation.
     sleep(Duration::from_secs(3)).await;
     a.stop().await;

@@ -10,7 +10,7 @@ use swaplet::objects::pull_job::{JobKind, PullJob};
 use tokio::sync::OnceCell;
 
 use crate::commands::send;
-use crate::controller::Controller;
+use crate::controller::{Controller, Why};
 use crate::images::Images;
 use crate::pods::{EXITS_0, container, pod, sidecar, spec};
 use crate::registry_proxy::{Manner, RegistryProxy};
@@ -320,7 +320,8 @@ async fn controllers_that_die_at_every_kind_of_write_end_the_job_as_one_that_doe
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_right_to_make_pods_a_job_fails_and_names_it() {
     let jobs = Jobs::new("pull-denied").await;
-    let _controller = jobs.controller().await;
+    let arguments = ["--warm", "--park-image", &jobs.world.images.park];
+    let _controller = Controller::process(&jobs.world, &arguments, Why::NotByTheChart).await;
     jobs.start(ONE, "denied", json!({"image": jobs.world.images.work, "pullSecrets": ["login"]})).await;
     let status = jobs.completed(ONE, "denied").await;
     assert_eq!([&status["desired"], &status["succeeded"], &status["failed"]], [1, 0, 1], "{status}");

@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::audit::written_in;
-use crate::controller::Controller;
+use crate::controller::{Controller, Why};
 use crate::pods::{EXITS_143, container, pod, spec};
 use crate::restart::{Restarts, restarts, started};
 use crate::witness::Witness;
@@ -98,7 +98,8 @@ async fn environment_files_and_secret_of_a_container() {
     case.create::<ConfigMap>(json!({"metadata": {"name": "files"}, "data": {"text": "one"}})).await;
     case.create::<Secret>(json!({"metadata": {"name": "tls"}, "stringData": {"key": "one"}})).await;
     let before = case.pod().await;
-    let controller = Controller::start_with(&case.0.world, &["--restart", "--restart-on-config", "--state-namespace", &namespace]).await;
+    let arguments = ["--restart", "--restart-on-config", "--state-namespace", &namespace];
+    let controller = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
 
     // Without the right to Secrets this is said, and the rest goes on.
     assert_eq!(case.0.world.events_of("p", 1).await, ["RestartOnForbidden"]);
@@ -116,7 +117,7 @@ async fn environment_files_and_secret_of_a_container() {
     controller.kill().await;
     case.set("files", json!({"text": "two"})).await;
     let changed = Instant::now();
-    let _next = Controller::start_with(&case.0.world, &["--restart", "--restart-on-config", "--state-namespace", &namespace]).await;
+    let _next = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
     // The request before is deleted once its pod has another, so two of them are seen for a moment only.
     eventually("a second request", || async { case.requests().await.iter().any(|name| !first.contains(name)).then_some(()) }).await;
     assert!(changed.elapsed() >= Duration::from_secs(119), "{:?}", changed.elapsed());

@@ -31,7 +31,7 @@ impl Case {
         for name in pods {
             restarts.world.pod_is(name, "running", |pod| started(pod, "app").is_some()).await;
         }
-        let controller = start(&restarts).await;
+        let controller = Controller::start_with(&restarts.world, &arguments(&restarts)).await;
         Self { restarts, node, controller }
     }
 
@@ -59,8 +59,8 @@ impl Case {
     }
 }
 
-async fn start(restarts: &Restarts) -> Controller {
-    Controller::start_with(&restarts.world, &["--restart", "--state-namespace", &restarts.world.namespace]).await
+fn arguments(restarts: &Restarts) -> [&str; 3] {
+    ["--restart", "--state-namespace", &restarts.world.namespace]
 }
 
 fn image(pod: &Pod) -> &str {
@@ -128,8 +128,8 @@ async fn a_node_that_rejects_is_tried_once() {
     let (phase, message) = case.restart("q", None).await;
     assert!(phase == "Failed" && message.contains("the node fails on a changed image"), "{message}");
     let Case { restarts, node, controller } = case;
-    controller.kill().await;
-    let case = Case { controller: start(&restarts).await, restarts, node };
+    let controller = controller.killed(&restarts.world, &arguments(&restarts)).await;
+    let case = Case { restarts, node, controller };
     let (phase, message) = case.restart("r", None).await;
     assert!(phase == "Failed" && message.contains("the node fails on a changed image"), "{message}");
     assert_eq!((case.updates("q"), case.updates("r")), ((0, 0), (0, 0)));

@@ -62,7 +62,16 @@ impl VirtualNode {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         eventually(&format!("{proved:?} to be shown"), || async {
             let shown = Command::new(env!("CARGO_BIN_EXE_swaplet"))
-                .args(["nodes", &self.name, "-o", "json", "--state-namespace", &world.namespace, "--kubeconfig", &variable("KUBECONFIG")])
+                .args([
+                    "nodes",
+                    &self.name,
+                    "-o",
+                    "json",
+                    "--state-namespace",
+                    &world.state_namespace(),
+                    "--kubeconfig",
+                    &variable("KUBECONFIG"),
+                ])
                 .output()
                 .await
                 .unwrap();

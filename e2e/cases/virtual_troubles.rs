@@ -47,8 +47,7 @@ impl Case {
         assert!(self.swaps.contains(&swapped.len()) && swapped.iter().all(|name| name.starts_with("onfailure")), "{swapped:?}");
         assert_eq!(node.known(&world, self.proved).await, (self.class.to_owned(), self.says.unwrap_or("Unknown").to_owned()));
         // The next pods, and the next life of the controller.
-        controller.kill().await;
-        let _next = Controller::keeping_verdicts(&world).await;
+        let _next = controller.killed(&world, &["--state-namespace", &world.namespace]).await;
         let next = ["never-8", "onfailure-8", "onfailure-9"];
         self.round(&world, &node, &next).await;
         assert_eq!(swapped_in(&world.namespace), swapped, "it had answered");

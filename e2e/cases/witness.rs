@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::controller::Controller;
+use crate::controller::{Controller, Why};
 use crate::world::{PATIENCE, World};
 
 /// What was asked for: path with query, and the header `Accept`.
@@ -112,7 +112,7 @@ impl Witness {
     /// got no answer, and what it has sent after that has reached nobody. The method and path of the write.
     pub async fn life_until(&self, which: Which, world: &World, arguments: &[&str]) -> String {
         self.gate.last.send_replace(Some(Last::Awaited(which)));
-        let controller = Controller::start_with(world, arguments).await;
+        let controller = Controller::process(world, arguments, Why::Witnessed).await;
         let written = self.written().await;
         controller.kill().await;
         println!("a life ended after {written}");

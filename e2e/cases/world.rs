@@ -18,6 +18,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
+use crate::audit::system_namespace;
 use crate::images::Images;
 use crate::leashes;
 
@@ -38,6 +39,11 @@ pub struct World {
 
 pub fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run `eval \"$(e2e/cluster env)\"` first"))
+}
+
+/// The file that says what was not run against an installation, if cases are run against installations.
+pub fn installed() -> Option<PathBuf> {
+    std::env::var_os("SWAPLET_E2E_INSTALLED").map(PathBuf::from)
 }
 
 impl World {
@@ -143,6 +149,11 @@ impl World {
             (reasons.len() >= count).then_some(reasons)
         })
         .await
+    }
+
+    /// Where its controller keeps what it has learned, and its Lease.
+    pub fn state_namespace(&self) -> String {
+        if installed().is_some() { system_namespace(&self.namespace) } else { self.namespace.clone() }
     }
 
     /// The end of a case that went well.

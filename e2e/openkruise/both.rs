@@ -6,8 +6,8 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::audit::{Written, written_by};
-use crate::controller::Controller;
 use crate::pods::{EXITS_0, MARK, container, main_ok, pod, sidecar, spec};
+use crate::process::Process;
 use crate::virtual_kubelet::VirtualNode;
 use crate::world::World;
 
@@ -52,7 +52,7 @@ async fn each_has_its_actor(world: &World, expected: BTreeMap<String, Vec<&'stat
 }
 
 pub async fn each_pod_on_an_ordinary_node_has_one_actor(world: &World) {
-    let _controller = Controller::start_beside_openkruise(world, &[]).await;
+    let _controller = Process::start_beside_openkruise(world, &[]).await;
     let log = || sidecar(world, "log", EXITS_0);
     let cases = [
         ("plain", log(), "openkruise"),
@@ -72,7 +72,7 @@ pub async fn each_pod_on_an_ordinary_node_has_one_actor(world: &World) {
 }
 
 pub async fn each_pod_on_a_virtual_node_has_one_actor(world: &World, node: &VirtualNode) {
-    let _controller = Controller::start_beside_openkruise(world, &[]).await;
+    let _controller = Process::start_beside_openkruise(world, &[]).await;
     let log = || sidecar(world, "log", "term=0");
     let cases = [
         // On virtual nodes OpenKruise silently does nothing for it.

@@ -5,9 +5,9 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::audit::written_in;
-use crate::controller::Controller;
 use crate::install::OpenKruise;
 use crate::pods::{EXITS_0, EXITS_143, main_ok, pod, sidecar, spec};
+use crate::process::Process;
 use crate::world::{World, eventually};
 
 /// Within this, in seconds, the next way is taken.
@@ -55,7 +55,7 @@ async fn tells(world: &World, pod: &str, reasons: &[&str]) -> Vec<f64> {
 }
 
 pub async fn a_command_on_a_volume_is_ended_by_the_daemon(world: &World) {
-    let _controller = Controller::start_beside_openkruise(world, &["--finish=never"]).await;
+    let _controller = Process::start_beside_openkruise(world, &["--finish=never"]).await;
     for policy in ["Never", "OnFailure"] {
         world.create_pod(program_on_a_volume(world, policy)).await;
     }
@@ -69,7 +69,7 @@ pub async fn a_command_on_a_volume_is_ended_by_the_daemon(world: &World) {
 }
 
 pub async fn the_daemon_is_asked_first_where_that_is_preferred(world: &World) {
-    let _controller = Controller::start_beside_openkruise(world, &["--prefer=crr"]).await;
+    let _controller = Process::start_beside_openkruise(world, &["--prefer=crr"]).await;
     // The second knows from the first how the sidecar ends.
     for name in ["first", "second"] {
         world.create_pod(pod(name, spec("OnFailure", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
@@ -81,7 +81,7 @@ pub async fn the_daemon_is_asked_first_where_that_is_preferred(world: &World) {
 }
 
 pub async fn a_daemon_that_is_dead_costs_less_than_a_minute(world: &World, openkruise: &OpenKruise) {
-    let _controller = Controller::start_beside_openkruise(world, &["--prefer=crr"]).await;
+    let _controller = Process::start_beside_openkruise(world, &["--prefer=crr"]).await;
     openkruise.stop_daemon();
     // Two kinds of sidecars: of one kind only one is asked for, while nobody knows how it ends.
     for (policy, name) in [("Never", "log"), ("OnFailure", "proxy")] {
@@ -97,7 +97,7 @@ pub async fn a_daemon_that_is_dead_costs_less_than_a_minute(world: &World, openk
 
 /// The daemon must be dead when this begins.
 pub async fn a_daemon_that_is_removed_costs_less_than_a_minute(world: &World, openkruise: &OpenKruise) {
-    let _controller = Controller::start_beside_openkruise(world, &["--prefer=crr"]).await;
+    let _controller = Process::start_beside_openkruise(world, &["--prefer=crr"]).await;
     world.create_pod(pod("asked", spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
     eventually("a request", || async { (!asked(world).is_empty()).then_some(()) }).await;
     openkruise.remove_daemon();

@@ -9,9 +9,6 @@
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod audit;
 mod both;
-#[path = "../cases/controller.rs"]
-#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
-mod controller;
 mod daemon;
 #[path = "../cases/images.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
@@ -24,6 +21,9 @@ mod outcomes;
 #[path = "../cases/pods.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod pods;
+#[path = "../cases/process.rs"]
+#[allow(dead_code, reason = "shared with the other cases; each uses a part")]
+mod process;
 mod restart;
 #[path = "../cases/virtual_kubelet.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]

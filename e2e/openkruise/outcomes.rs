@@ -7,8 +7,8 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use tokio::time::{Instant, sleep};
 
-use crate::controller::Controller;
 use crate::pods::{EXITS_0, EXITS_143, container, job, sidecar, spec};
+use crate::process::Process;
 use crate::world::{PATIENCE, World};
 
 /// How long a Job is looked at whose sidecar exits with 143 and is not ended again: with OpenKruise two of the six.
@@ -121,7 +121,7 @@ fn table(theirs: &[Outcome], ours: &[Outcome]) -> String {
 /// OpenKruise acts in the one namespace and is kept out of the other, so swaplet has that one to itself. While two Jobs with OpenKruise
 /// are waited for in vain, which costs the machine nothing, the six run with swaplet.
 pub async fn six_jobs_with_openkruise_and_with_swaplet(openkruise: &World, swaplet: &World) {
-    let _controller = Controller::start_with(swaplet, &[]).await;
+    let _controller = Process::start_with(swaplet, &[]).await;
     let endless = |case: &Case| case.pods == 1 && case.script == EXITS_143;
     let run = Run::start(openkruise).await;
     let mut theirs = run.outcomes(|case| !endless(case), PATIENCE).await;

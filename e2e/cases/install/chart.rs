@@ -13,11 +13,16 @@ const MANIFESTS: &str = include_str!("../../../deploy/swaplet.yaml");
 /// The values of `deploy/swaplet.yaml`: those that must be set.
 pub const VALUES: &str = "image=registry.example/swaplet/controller:v1,terminate.exitImage=registry.example/swaplet/exit:v1";
 
-/// What Helm prints, or what it complains of.
-pub async fn run_helm(arguments: &[&str]) -> Result<String, String> {
+/// The program.
+pub fn helm() -> String {
     let helm = variable("SWAPLET_E2E_HELM");
     assert!(Path::new(&helm).exists(), "{helm} is missing: run e2e/cluster build");
-    let output = Command::new(helm).args(arguments).output().await.unwrap();
+    helm
+}
+
+/// What Helm prints, or what it complains of.
+pub async fn run_helm(arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(helm()).args(arguments).output().await.unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
 }

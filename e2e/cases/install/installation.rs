@@ -12,6 +12,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 use super::chart::{CHART, run_helm};
+use crate::audit::system_namespace;
 use crate::images::push_work;
 use crate::pull_jobs::crds_are_there;
 use crate::restart::install_crd;
@@ -32,7 +33,7 @@ impl Installation {
         install_crd().await;
         crds_are_there().await;
         let image = CONTROLLER.get_or_init(push_controller).await;
-        let namespace = format!("{}-system", world.namespace);
+        let namespace = system_namespace(&world.namespace);
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
         let object: Namespace = serde_json::from_value(object).unwrap();

@@ -5,7 +5,7 @@ use swaplet::objects::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
 
 use super::{Leashed, PROBES};
 use crate::audit::{swapped_in, written_in};
-use crate::controller::Controller;
+use crate::controller::{Controller, Why};
 use crate::images::push_work;
 use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::restart::{install_crd, restarts};
@@ -49,7 +49,7 @@ async fn all_that_it_does_is_let_through() {
     .await;
     let sets_readiness = |write: &crate::audit::Written| write.subresource == "status" && write.pod == "restarted" && write.code == 200;
     assert_eq!(written_in(&world.namespace).iter().filter(|write| sets_readiness(write)).count(), 2, "not ready, and ready again");
-    controller.stop().await;
+    drop(controller);
     let denied: Vec<_> = denied_in(&world.namespace);
     assert!(denied.is_empty(), "{denied:?}");
     leashed.done().await;
@@ -63,7 +63,7 @@ async fn what_is_denied_is_told_once_and_holds_up_nobody() {
     let world = &leashed.world;
     let unlisted = format!("{}-unlisted", world.images.work);
     push_work(unlisted.split('/').next().unwrap(), &unlisted).await;
-    let _controller = Controller::start_with(world, &["--exit-images", &unlisted]).await;
+    let _controller = Controller::process(world, &["--exit-images", &unlisted], Why::NotByTheChart).await;
     let mut asks = sidecar(world, "log", EXITS_143);
     asks["env"].as_array_mut().unwrap().push(json!({"name": WITH_IMAGE, "value": unlisted}));
     world.create_pod(pod("denied", spec("Never", vec![main_ok(world), asks]))).await;

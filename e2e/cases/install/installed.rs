@@ -1,0 +1,77 @@
+//! The controller of a case as an installation of its own.
+
+use std::process::Command;
+
+use super::chart::helm;
+use super::installation::Installation;
+use crate::world::World;
+
+pub struct Installed(Installation);
+
+impl Installed {
+    /// Installs it with these flags of `swaplet run` and waits until a replica leads.
+    pub async fn start(world: &World, arguments: &[&str]) -> Self {
+        let installation = Installation::new(world).await;
+        let values = values(world, arguments);
+        installation.helm("install", &["--set", &values]).await;
+        installation.leader().await;
+        Self(installation)
+    }
+
+    /// SIGKILL to the replica that leads; comes back when another one does.
+    pub async fn kill_leader(&self) {
+        let leader = self.0.leader().await;
+        self.0.kill_for_good(&leader).await;
+        self.0.leader_after(&leader).await;
+    }
+}
+
+/// Where the case fails it is left, as the namespace of the case is, and its log is shown.
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let namespace = &*self.0.namespace;
+        if std::thread::panicking() {
+            let label = "app.kubernetes.io/name=swaplet";
+            let output = Command::new("kubectl").args(["logs", "-n", namespace, "-l", label, "--tail=-1", "--prefix"]).output();
+            println!("{}", output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default());
+            return;
+        }
+        // Nobody has anything parked at the end of a case, whose own namespace is about to go.
+        let uninstall = ["uninstall", "swaplet", "--no-hooks", "--namespace", namespace];
+        let uninstalled = Command::new(helm()).args(uninstall).output().is_ok_and(|output| output.status.success());
+        let delete = ["delete", "namespace", namespace, "--wait=false"];
+        let deleted = Command::new("kubectl").args(delete).output().is_ok_and(|output| output.status.success());
+        assert!(uninstalled && deleted, "{namespace} is left");
+    }
+}
+
+/// The values of the chart that come to these flags. What no value stands for fails the case.
+fn values(world: &World, arguments: &[&str]) -> String {
+    let mut values = vec!["log.format=text".to_owned(), "openkruise.coexist=auto".to_owned()];
+    let mut words = arguments.iter().flat_map(|argument| argument.splitn(2, '='));
+    while let Some(flag) = words.next() {
+        let mut value = || words.next().unwrap_or_else(|| panic!("{flag} has no value"));
+        values.push(match flag {
+            "--coexist" => format!("openkruise.coexist={}", value()),
+            "--finish" => format!("terminate.finish={}", value()),
+            "--park-image" => format!("parkImage={}", value()),
+            "--predownload" => "predownload.enabled=true".to_owned(),
+            "--prefer" => format!("terminate.prefer={}", value()),
+            "--restart" => "restart.enabled=true".to_owned(),
+            "--swap-under-never" => "terminate.swapUnderNever=true".to_owned(),
+            "--warm" => format!("warm.enabled=true,warm.jobs.enabled=true,warm.namespace={}", world.namespace),
+            "--warm-exit-images" => "warm.jobs.exitImages=true".to_owned(),
+            "--warm-startup-taint" => "warm.jobs.startupTaint=true".to_owned(),
+            "--warm-startup-taint-timeout" => format!("warm.jobs.startupTaintSeconds={}", value()),
+            // An installation keeps its state beside itself.
+            "--state-namespace" if value() == world.namespace => continue,
+            // Somewhere else than in the namespace of the case, where only pods with secrets are then.
+            "--warm-namespace" => {
+                value();
+                format!("warm.namespace=,warm.jobs.secretNamespaces={{{}}}", world.namespace)
+            }
+            _ => panic!("{flag}: no value of the chart stands for it"),
+        });
+    }
+    values.join(",")
+}
