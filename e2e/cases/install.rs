@@ -5,6 +5,7 @@ mod config;
 mod flow;
 mod installation;
 pub mod installed;
+mod parts;
 
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own
 #[tokio::test]
 async fn ten_dead_leaders_and_an_upgrade_fail_none_of_hundreds_of_jobs() {
     let world = World::new("install-load").await;
-    let installation = Installation::new(&world).await;
+    let installation = Installation::new(&world).await.everywhere();
     installation.helm("install", &[]).await;
     let (mut jobs, ()) = tokio::join!(world.stream_of_jobs("killed", 300), async {
         let mut leader = installation.leader().await;

@@ -20,7 +20,7 @@ use crate::world::{World, eventually, kubectl, variable};
 
 static CONTROLLER: OnceCell<String> = OnceCell::const_new();
 
-/// A namespace with a release `swaplet`, which works in the namespace of a case.
+/// A namespace with a release `swaplet`, which works in the namespace of a case, or everywhere.
 pub struct Installation {
     client: kube::Client,
     pub namespace: String,
@@ -44,6 +44,12 @@ impl Installation {
             world.images.exit, world.namespace
         );
         Self { client: world.client.clone(), namespace, values }
+    }
+
+    /// It works in all namespaces of the cluster: for cases that are alone there.
+    pub fn everywhere(mut self) -> Self {
+        self.values.push_str(",namespaces=null");
+        self
     }
 
     /// Who writes.
