@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::controller::derive::Push;
 use crate::controller::index::Rules;
+use crate::controller::resolve::Resolve;
 use crate::image::ImageReference;
 use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
 use crate::image::registry::RegistryOptions;
@@ -35,6 +36,17 @@ impl RegistryArgs {
     pub(super) fn push(self, rules: &Rules) -> Option<Push> {
         let repository = rules.exit_images.repository()?.clone();
         Some(Push::to(repository, self.options(), move |reference| self.credentials(reference)))
+    }
+
+    /// How the digests of tags are asked for that somebody else names, who must not choose this machine.
+    pub(super) fn resolve_for_others(&self) -> Resolve {
+        self.resolve(RegistryOptions { trusts_loopback: false, ..self.options() })
+    }
+
+    /// How the digests of tags are asked for.
+    pub(super) fn resolve(&self, options: RegistryOptions) -> Resolve {
+        let args = self.clone();
+        Resolve::in_registries(options, move |reference| args.credentials(reference))
     }
 
     /// The credentials for the repository of `reference`, read anew: a file may have been renewed since.

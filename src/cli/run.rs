@@ -296,6 +296,7 @@ impl ControllerArgs {
             park_image: park_image.as_str().into(),
             exit_image,
             startup_taint_timeout: warm_startup_taint.then(|| Duration::from_secs(warm_startup_taint_timeout.into())),
+            resolve: registry.resolve_for_others(),
             time_of_day: Arc::new(time_of_day),
         });
         let park = park_image.map(|image| park(image, park_image_paths, &rules)).transpose()?;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{ArgAction, Args, Subcommand};
 use jiff::Timestamp;
 
@@ -17,6 +17,7 @@ use self::results::{Progress, Results};
 use self::status::StatusArgs;
 use super::client::ClusterArgs;
 use super::print;
+use super::registry_args::RegistryArgs;
 use super::rules::NodeTableArgs;
 use super::run::stopped;
 use super::table::Output;
@@ -47,6 +48,9 @@ Examples:
   # Only to some nodes
   swaplet warm registry.example/app:v7 -l node-pool=batch
   swaplet warm registry.example/app:v7 --node worker-1 --node worker-2
+
+  # The same bytes on all nodes, also if somebody pushes to the tag meanwhile
+  swaplet warm registry.example/app:latest --pin
 
   # In a namespace of its own, with a pull secret of that namespace
   kubectl apply -f deploy/warm.yaml
@@ -114,10 +118,16 @@ pub(super) struct WarmArgs {
     /// A Secret of the namespace that the kubelet pulls with; may be given several times. It is named to the kubelet, and never read
     #[arg(long = "pull-secret", value_name = "SECRET")]
     pull_secrets: Vec<String>,
+    /// Pull each tag by the digest that it has now: all nodes get the same bytes, also where the tag moves meanwhile. The registry is asked
+    /// from here, once; if it names no digest nothing is pulled
+    #[arg(long)]
+    pin: bool,
     /// Whether to pull from here and wait; false makes an ImageListPullJob, which `swaplet run --warm` or OpenKruise carries out
     /// [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
     wait: Option<bool>,
+    #[command(flatten)]
+    registry: RegistryArgs,
     #[command(flatten)]
     table: NodeTableArgs,
     /// How to print the results: one row for each image, one for each image and node, or for programs
@@ -138,7 +148,8 @@ impl WarmArgs {
         if let Some(WarmCommand::Status(args)) = self.command {
             return args.run().await;
         }
-        let images = each_once(&self.images);
+        let images = if self.pin { pinned(&self.images, &self.registry).await? } else { self.images.clone() };
+        let images = each_once(&images);
         let run = run_id(time_of_day(), std::process::id());
         if self.wait == Some(false) {
             let client = self.cluster.client().await?;
@@ -190,6 +201,24 @@ impl WarmArgs {
             Ok(ExitCode::from(FAILED))
         })
     }
+}
+
+/// The same images by the digests that their tags have now.
+async fn pinned(images: &[ImageReference], registry: &RegistryArgs) -> anyhow::Result<Vec<ImageReference>> {
+    let resolve = registry.resolve(registry.options());
+    let (mut pinned, mut problems) = (Vec::new(), Vec::new());
+    for image in images {
+        if image.digest().is_some() {
+            pinned.push(image.clone());
+            continue;
+        }
+        match resolve.resolve(image.clone()).await {
+            Ok(digest) => pinned.push(image.pinned(&digest)?),
+            Err(unresolved) => problems.push(format!("{image}: {}", unresolved.words)),
+        }
+    }
+    ensure!(problems.is_empty(), "nothing is pulled, for not every tag can be pinned to a digest:\n{}", problems.join("\n"));
+    Ok(pinned)
 }
 
 /// As they were written, but each only once.

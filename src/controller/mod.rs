@@ -1,4 +1,5 @@
-//! Everything that talks to the API server: watches, the one writer, reports; and what pushes exit images meanwhile ([`derive`]).
+//! Everything that talks to the API server: watches, the one writer, reports; and what asks registries meanwhile ([`derive`],
+//! [`resolve`]).
 //!
 //! ```text
 //! watch -> index (memory of all pods, asks decide) -> writer -> report
@@ -31,6 +32,7 @@ pub mod probe;
 pub mod pull_jobs;
 mod queue;
 pub mod report;
+pub mod resolve;
 pub mod restart;
 pub mod restart_on;
 mod rights;

@@ -2,6 +2,7 @@
 //! [`warm`](super::warm).
 
 mod message;
+pub mod pins;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +11,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::core::SelectorExt as _;
 
+use self::pins::{Pull, Target};
 use super::warm::{Limits, Warming};
 use crate::objects::pull_job::{Completion, PullJob, PullSpec, Targets};
 
-pub use status::{Stage, Status, status, unusable};
+pub use status::{Known, Stage, Status, status, unusable};
 
 /// A node, as far as jobs ask for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,8 +64,9 @@ pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp
 
 /// Whether a job is over: it is not one that goes on for ever, each image on each node is final, and no pod is left.
 #[must_use]
-pub fn is_over(spec: &PullSpec, warming: &Warming) -> bool {
-    matches!(spec.completion, Completion::Always { .. }) && warming.is_over()
+pub fn is_over(spec: &PullSpec, targets: &[Target], warming: &Warming) -> bool {
+    let none_waits = targets.iter().all(|target| target.pull != Pull::Waits);
+    matches!(spec.completion, Completion::Always { .. }) && none_waits && warming.is_over()
 }
 
 /// How long it is until a completed job is to be deleted; `None` where it stays.

@@ -51,10 +51,23 @@ pub fn install_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// What a repository is spoken to for. Some registries refuse a login that asks for more than the credentials may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading.
+    Pull,
+    /// Reading and writing.
+    PullAndPush,
+}
+
 /// How to talk to registries.
 #[derive(Debug, Clone)]
 pub struct RegistryOptions {
-    /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be listed.
+    /// What for.
+    pub access: Access,
+    /// Whether loopback addresses need not be listed: not where somebody else than the user of this machine has named the registry.
+    pub trusts_loopback: bool,
+    /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be listed, where these are trusted.
     pub plain_http: Vec<String>,
     /// Hosts, with or without port, that are spoken to although only this machine or this cluster can reach them: link-local addresses,
     /// names of Services. Those in `plain_http` need not be listed again.
@@ -71,6 +84,8 @@ pub struct RegistryOptions {
 impl Default for RegistryOptions {
     fn default() -> Self {
         Self {
+            access: Access::PullAndPush,
+            trusts_loopback: true,
             plain_http: Vec::new(),
             allowed: Vec::new(),
             timeout: TIMEOUT,
@@ -89,7 +104,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Logs in for reading and writing the repository of `reference`.
+    /// Logs in to the repository of `reference`, for what the options say.
     ///
     /// # Errors
     /// [`RegistryError`] if the address is refused, the registry cannot be reached, or it does not accept the credentials.
@@ -100,7 +115,7 @@ impl Registry {
         let client = Client::try_from(client_config(&asker.hosts, &options))
             .map_err(|error| RegistryError::from_client(&operation, options.timeout, &error))?;
         let mut registry = Self { client, asker, login: Login::Anonymous, options };
-        let login = || Login::get(&registry.asker, &operation, reference.repository(), credentials);
+        let login = || Login::get(&registry.asker, &operation, reference.repository(), registry.options.access, credentials);
         registry.login = registry.again(login).await?;
         registry.client.store_auth_if_needed(&registry.asker.hosts.registry, &registry_auth(&registry.login)).await;
         Ok(registry)
@@ -241,6 +256,7 @@ fn asker(reference: &ImageReference, options: &RegistryOptions, operation: &str)
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
     let address = hosts.address().ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
     hosts.check(&address).map_err(refuse)?;
+    hosts.check_loopback(&address, options.trusts_loopback).map_err(refuse)?;
     Asker::new(hosts, options.timeout).map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
 }
 

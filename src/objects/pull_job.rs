@@ -15,7 +15,10 @@ use serde::Deserialize;
 use super::recreate_request::{GROUP, VERSION};
 use crate::image::ImageReference;
 
-pub use status::{FailedImage, Failure, ImageCounts, ListStatus, PullStatus, Pulls};
+pub use status::{FailedImage, Failure, ImageCounts, ListStatus, Pinned, PullStatus, Pulls};
+
+/// The annotation that asks for tags to be pinned, with the value `true`. OpenKruise has no field for it.
+pub const PIN_TAGS: &str = "swaplet.io/pin-tags";
 
 /// The two kinds of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,6 +54,8 @@ pub struct PullJob {
     pub started_at: Option<Timestamp>,
     /// `status.completionTime`
     pub completed_at: Option<Timestamp>,
+    /// `status.pinned`, as far as it can be read.
+    pub pinned: Vec<Pinned>,
 }
 
 /// `spec`
@@ -70,6 +75,8 @@ pub struct PullSpec {
     pub completion: Completion,
     /// What the pods that pull have to be like.
     pub pods: PodWishes,
+    /// Whether each tag is pulled by the digest that it has when the job begins ([`PIN_TAGS`]).
+    pub pin_tags: bool,
 }
 
 /// What decides how the pods of a job are made: jobs that differ in it cannot share a pod.
@@ -174,6 +181,9 @@ impl PullJob {
         let time = |field: &str| status[field].as_str().and_then(|text| text.parse().ok());
         let (observed_generation, started_at, completed_at) =
             (status["observedGeneration"].as_i64(), time("startTime"), time("completionTime"));
+        let pinned = status["pinned"].as_array().into_iter().flatten().filter_map(|pin| Pinned::deserialize(pin).ok()).collect();
+        let pin_tags = pin_tags(metadata.annotations.as_ref().and_then(|annotations| annotations.get(PIN_TAGS)));
+        let spec = SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string());
         Some(Self {
             kind,
             namespace: metadata.namespace?.into(),
@@ -182,10 +192,11 @@ impl PullJob {
             version: metadata.resource_version.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
-            spec: SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string()).and_then(SpecWire::read),
+            spec: spec.and_then(|spec| spec.read(pin_tags?)),
             observed_generation,
             started_at,
             completed_at,
+            pinned,
         })
     }
 
@@ -244,7 +255,7 @@ struct SandboxConfigWire {
 
 impl SpecWire {
     /// OpenKruise's defaults are put where nothing is said: its own webhook does not always do it (reference A.2).
-    fn read(self) -> Result<PullSpec, String> {
+    fn read(self, pin_tags: bool) -> Result<PullSpec, String> {
         let images = self.image.into_iter().chain(self.images.into_iter().flatten()).collect::<Vec<_>>();
         let sandbox = self.sandbox_config;
         Ok(PullSpec {
@@ -260,7 +271,16 @@ impl SpecWire {
                 labels: sandbox.labels.unwrap_or_default(),
                 annotations: sandbox.annotations.unwrap_or_default(),
             },
+            pin_tags,
         })
+    }
+}
+
+fn pin_tags(annotation: Option<&String>) -> Result<bool, String> {
+    match annotation.map(String::as_str) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => Err(format!("annotation {PIN_TAGS} is {other:?}: write \"true\", or remove it")),
     }
 }
 

@@ -20,6 +20,7 @@ mod node_facts;
 mod node_verdicts;
 mod openkruise;
 mod parity;
+mod pins;
 mod predownload;
 mod proofs;
 mod properties;

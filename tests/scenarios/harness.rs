@@ -196,6 +196,7 @@ impl World {
                 park_image: park_image.into(),
                 exit_image: None,
                 startup_taint_timeout: None,
+                resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });
             change(settings);

@@ -35,6 +35,7 @@ impl World {
                 park_image: PARK.into(),
                 exit_image: None,
                 startup_taint_timeout: None,
+                resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });
             settings.predownload = true;

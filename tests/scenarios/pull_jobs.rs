@@ -3,6 +3,7 @@
 mod crowd;
 mod exit_images;
 mod nodes;
+mod pins;
 mod sharing;
 mod startup_taint;
 mod troubles;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use swaplet::controller::resolve::Resolve;
 use swaplet::objects::pull_job::JobKind;
 use swaplet::testbed::apiserver::{Recorded, Verb};
 use swaplet::testbed::virtual_node::ImageOptions;
@@ -42,11 +44,15 @@ impl Jobs {
         if name.is_empty() { path } else { format!("{path}/{name}") }
     }
 
-    pub async fn create(&self, kind: JobKind, name: &str, mut spec: Value) {
+    pub async fn create(&self, kind: JobKind, name: &str, spec: Value) {
+        self.create_with(kind, &json!({"name": name}), spec).await;
+    }
+
+    async fn create_with(&self, kind: JobKind, metadata: &Value, mut spec: Value) {
         if spec["completionPolicy"].is_null() {
             spec["completionPolicy"] = json!({});
         }
-        let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": kind.as_str(), "metadata": {"name": name}, "spec": spec});
+        let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": kind.as_str(), "metadata": metadata, "spec": spec});
         self.cluster.world.request(Method::POST, &Self::path(kind, ""), JSON, &job).await;
     }
 
@@ -118,6 +124,11 @@ impl Jobs {
         assert_eq!(self.writes().len() + self.reports(), written);
         self.writes().iter().for_each(may_be_written);
     }
+}
+
+/// For whom no tag is to be pinned.
+pub fn no_registry() -> Resolve {
+    Resolve::by(|image| async move { panic!("nobody is asked for {image}") })
 }
 
 /// Pods of our own are made, swapped under guards, and deleted by uid.

@@ -14,11 +14,12 @@ use tokio::time::{sleep, sleep_until};
 
 use super::observe::observe;
 use super::rights::{SEE_PULLS, note_rights};
-use super::{Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
+use super::{Asked, Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
 use crate::controller::clock::Clock;
 use crate::controller::discovery::Discovery;
 use crate::controller::metrics::Metrics;
 use crate::controller::named_watches::NamedWatches;
+use crate::controller::resolve::{Resolve, Resolver};
 use crate::controller::run::{Settings, TaskDied};
 use crate::controller::serve::Health;
 use crate::controller::warm::PULLED;
@@ -47,6 +48,8 @@ pub struct WarmSettings {
     pub exit_image: Option<Box<str>>,
     /// How long a node with the startup taint is kept from pods until its images are there; `None`: the taint is left alone.
     pub startup_taint_timeout: Option<Duration>,
+    /// How it is asked which digest a tag stands for.
+    pub resolve: Resolve,
     /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
 }
@@ -101,6 +104,7 @@ struct Driver {
     pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
     selected: NamedWatches<PodQuery, PodWire>,
     derived: DerivedImages,
+    resolver: Resolver<Asked>,
 }
 
 impl Driver {
@@ -111,6 +115,7 @@ impl Driver {
         let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
         Self {
             clock: Clock::start(),
+            resolver: Resolver::new(warm.resolve.clone()),
             started_at: (warm.time_of_day)(),
             jobs: PullJobs::new(warm, settings.namespaces.clone(), settings.rules.node_table.clone()),
             writer: Writer::new(client.clone(), settings.write_deadline)
@@ -135,6 +140,9 @@ impl Driver {
         let now = self.now();
         for write in self.jobs.step(now) {
             self.start(write);
+        }
+        for (asked, images) in self.jobs.questions(now) {
+            self.resolver.start(asked, images);
         }
         self.selected.follow(self.jobs.queries());
         self.pulls.follow(self.jobs.pod_namespaces().iter());
@@ -179,6 +187,7 @@ impl Driver {
                 event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
                 Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
+                Some((asked, answers)) = self.resolver.next() => Ok(Happened::Resolved(asked, answers)),
                 Some(done) = self.writes.join_next() => written(done),
                 Some((namespace, event)) = self.pulls.next() => {
                     self.health.note_watch(SEE_PULLS, &namespace, &event);

@@ -1,6 +1,7 @@
 //! One job: what is under way for it, and what was told of it.
 
 pub(super) mod exit_images;
+mod pinning;
 mod run;
 mod selected;
 
@@ -19,7 +20,8 @@ use crate::controller::watch::Event;
 use crate::controller::writer::{Outcome, is_missing_right};
 use crate::controller::writer_pull_job::Report;
 use crate::controller::writer_warm::Warmers;
-use crate::decide::pull_job::{Status, exceeds_deadline, limits, status, time_to_live, unusable};
+use crate::decide::pull_job::pins::Pins;
+use crate::decide::pull_job::{Known, Status, exceeds_deadline, limits, status, time_to_live, unusable};
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::{Action, Answer, End, Ended};
 use crate::objects::pull_job::{Completion, PodWishes, PullJob};
@@ -53,6 +55,7 @@ pub(super) struct Entry {
     is_stale: bool,
     /// When nodes that have failed are tried again.
     again: Option<Duration>,
+    pins: Pins,
 }
 
 impl Entry {
@@ -70,6 +73,7 @@ impl Entry {
             failures: 0,
             is_stale: true,
             again: None,
+            pins: Pins::default(),
         }
     }
 
@@ -93,6 +97,9 @@ impl Entry {
             }
             (self.completed, self.told) = (None, None);
             self.selected.follow(&job);
+            if let Ok(spec) = &job.spec {
+                self.pins.follow(spec);
+            }
         }
         self.started_at = self.started_at.or_else(|| begun(&job));
         self.job = job;
@@ -157,19 +164,21 @@ impl Entry {
             self.run = None;
             return;
         };
+        let is_late = self.started_at.is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
+        self.pins.settle(spec, &self.job.pinned, is_late, now.since_start);
+        let targets = self.pins.targets(spec, &self.job.pinned);
         let warmers = warmers(&self.job, spec, settings);
         if self.run.as_ref().is_none_or(|run| run.warmers.run != warmers.run) {
-            self.run = Some(Run::new(spec.clone(), Arc::new(warmers)));
+            self.run = Some(Run::new(spec.clone(), targets.clone(), Arc::new(warmers)));
             self.is_stale = true;
         }
         let Some(run) = &mut self.run else { return };
-        if run.spec != *spec {
-            run.change(spec);
+        if run.spec != *spec || run.targets != targets {
+            run.change(spec, targets);
         }
         if std::mem::take(&mut self.is_stale) {
             run.aim(nodes, &self.selected, pods, now.since_start);
         }
-        let is_late = self.started_at.is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
         if is_late && !run.gave_up {
             run.warming.give_up("job exceeds activeDeadlineSeconds");
             run.gave_up = true;
@@ -210,7 +219,11 @@ impl Entry {
         if !self.selected.seen {
             return Some(format!("{job}: which nodes it wants is not known"));
         }
-        let cold = run.warming.progress_on(node)?.iter().find(|image| image.end != Some(End::Succeeded))?;
+        let images = run.warming.progress_on(node)?;
+        if let Some(image) = self.not_pinned() {
+            return Some(format!("{job}: {image}"));
+        }
+        let cold = images.iter().find(|image| image.end != Some(End::Succeeded))?;
         Some(match &cold.end {
             Some(End::Failed(why)) => format!("{job}: {}: {why}", cold.image),
             _ => format!("{job}: {}", cold.image),
@@ -259,11 +272,16 @@ impl Entry {
 
     fn report_news(&mut self, now: Now) -> Option<PullWrite> {
         let may_begin = self.may_begin();
+        if self.started_at.is_none() && self.waits_for_digests() {
+            return None;
+        }
         let (status, is_over) = match (&self.job.spec, &mut self.run) {
             (Err(problem), _) => (unusable(self.job.kind, problem), true),
             (Ok(_), Some(run)) => {
                 let is_over = may_begin && run.is_over(now.since_start);
-                (status(self.job.kind, &run.spec, &run.warming, run.stage(is_over)), is_over)
+                let known = Known { spec: &run.spec, targets: &run.targets, warming: &run.warming, trouble: self.pins.trouble() };
+                let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
+                (status(self.job.kind, known, pinned, run.stage(is_over)), is_over)
             }
             (Ok(_), None) => return None,
         };
@@ -284,6 +302,7 @@ impl Entry {
                 self.told = Some(report.status.clone());
                 self.completed = report.completed_at.map(|_| job.generation);
                 if let Some(stored) = stored.filter(|stored| stored.uid == self.job.uid && stored.generation >= self.job.generation) {
+                    self.digests_were_written(&report.status, &stored);
                     self.apply(*stored);
                 }
             }

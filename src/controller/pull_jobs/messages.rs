@@ -10,6 +10,7 @@ use crate::controller::watch::Event;
 use crate::controller::writer::Outcome;
 use crate::controller::writer_pull_job::Report;
 use crate::controller::writer_warm::Warmers;
+use crate::decide::pull_job::pins::Resolved;
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::startup_taint::Untaint;
 use crate::decide::warm::{Action, Answer};
@@ -17,6 +18,9 @@ use crate::objects::node::NodeWire;
 use crate::objects::pull_job::{JobKind, PullJob};
 use crate::objects::warmer_pod::{WarmerPod, WarmerPodWire};
 use crate::objects::wire::PodWire;
+
+/// For which job registries are asked: where it is, and its uid.
+pub type Asked = (Key, Box<str>);
 
 /// One write.
 #[derive(Clone, Debug)]
@@ -73,6 +77,8 @@ pub enum Happened {
     Pulled(Box<str>, Pulled),
     /// These exit images have been derived so far.
     Derived(BTreeSet<Box<str>>),
+    /// Registries have been asked for the images of a job.
+    Resolved(Asked, Vec<(Box<str>, Resolved)>),
     /// A write has come back.
     Written(Box<(PullWrite, PullAnswer)>),
 }
@@ -89,7 +95,7 @@ impl Happened {
             Self::Node(event) => of(event).then_some("nodes"),
             Self::Pod(event) => of(event).then_some("pods"),
             Self::Selected(_, event) => of(event).then_some("pods"),
-            Self::Pulled(..) | Self::Derived(_) | Self::Written(_) => None,
+            Self::Pulled(..) | Self::Derived(_) | Self::Resolved(..) | Self::Written(_) => None,
         }
     }
 }

@@ -21,7 +21,7 @@ use kube::api::DynamicObject;
 
 pub use driver::{WarmSettings, run};
 use entry::{Entry, exit_images};
-pub use messages::{Happened, PullAnswer, PullWrite};
+pub use messages::{Asked, Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
 use room::Room;
 
@@ -131,6 +131,11 @@ impl PullJobs {
                     self.apply(job);
                 }
             }
+            Happened::Resolved(asked, answers) => {
+                if let Some(entry) = self.jobs.get_mut(&asked.0).filter(|entry| *entry.uid() == *asked.1) {
+                    entry.answered(answers, now.since_start);
+                }
+            }
             Happened::Written(written) => self.written(*written, now),
         }
     }
@@ -205,9 +210,22 @@ impl PullJobs {
         self.jobs.values_mut().for_each(|entry| entry.pod_is_gone(uid, now));
     }
 
+    fn has_seen_all(&self) -> bool {
+        self.pods_seen && self.nodes.seen && self.jobs_seen.len() == JobKind::ALL.len()
+    }
+
+    /// Whose images registries are to be asked for, and which.
+    pub fn questions(&mut self, now: Now) -> Vec<(Asked, Vec<Box<str>>)> {
+        if !self.has_seen_all() {
+            return Vec::new();
+        }
+        let ask = |(key, entry): (&Key, &mut Entry)| ((key.clone(), entry.uid().into()), entry.question(now.since_start));
+        self.jobs.iter_mut().map(ask).filter(|(_, images)| !images.is_empty()).collect()
+    }
+
     /// What is to be written now. Nothing, until all that there is has been listed once: else a pod would be taken for nobody's.
     pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
-        if !self.pods_seen || !self.nodes.seen || self.jobs_seen.len() < JobKind::ALL.len() {
+        if !self.has_seen_all() {
             return Vec::new();
         }
         self.jobs.values_mut().for_each(|entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));

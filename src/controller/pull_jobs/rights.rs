@@ -52,7 +52,7 @@ pub(super) fn note_rights(health: &Health, happened: &Happened) {
         Happened::Pod(event) => health.note_watch(SEE_PODS, "", event),
         Happened::Selected((_, namespace, _), event) => health.note_watch(SEE_SELECTED, namespace, event),
         Happened::Written(written) => note_write(health, written),
-        Happened::Pulled(..) | Happened::Derived(_) => {}
+        Happened::Pulled(..) | Happened::Derived(_) | Happened::Resolved(..) => {}
     }
 }
 

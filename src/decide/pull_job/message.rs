@@ -1,20 +1,24 @@
 //! The message of a job: OpenKruise's words for how far it is, then what a user has to know besides.
 
-use super::Stage;
-use crate::decide::warm::Warming;
-use crate::objects::pull_job::PullSpec;
+use super::pins::Pull;
+use super::{Known, Stage};
 
 /// Since Kubernetes 1.35 a kubelet asks the registry again for a pod with other credentials than the image was pulled with (KEP-2535).
 const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod again, so pods need them also where the image is there";
 
 /// `done` of `all` are final.
-pub(super) fn message(stage: Stage, done: usize, all: usize, spec: &PullSpec, warming: &Warming) -> String {
+pub(super) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -> String {
+    let Known { spec, targets, warming, trouble } = known;
     let mut parts = vec![progress(stage, done, all)];
     if warming.progress().next().is_none() && warming.skipped().is_empty() {
         parts.push("no node is selected, so nothing is pulled".to_owned());
     }
     if stage == Stage::Running && done < all && spec.parallelism.of(all) == 0 {
         parts.push("paused: parallelism is 0".to_owned());
+    }
+    let waiting = targets.iter().filter(|target| target.pull == Pull::Waits).count();
+    if let Some(trouble) = trouble.filter(|_| waiting > 0) {
+        parts.push(format!("{waiting} image(s) are not pulled yet, for their tags are not pinned: {trouble}; trying again"));
     }
     if let Some((node, why)) = warming.skipped().first_key_value() {
         parts.push(format!("{} node(s) skipped: {node}: {why}", warming.skipped().len()));

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::message::message;
+use super::pins::{Pull, Target};
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::{End, ImageProgress, Warming};
-use crate::objects::pull_job::{FailedImage, Failure, ImageCounts, JobKind, ListStatus, PullSpec, PullStatus, Pulls};
+use crate::objects::pull_job::{FailedImage, Failure, ImageCounts, JobKind, ListStatus, Pinned, PullSpec, PullStatus, Pulls};
 
 /// Names of nodes that are listed: enough for a page, and no danger for the size of the object.
 const FAILED_NODES: usize = 100;
@@ -35,12 +36,26 @@ pub enum Status {
     List(ListStatus),
 }
 
-/// What the status of a job is to say.
+/// What is known of a job that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The job.
+    pub spec: &'a PullSpec,
+    /// What is pulled for its images.
+    pub targets: &'a [Target],
+    /// How far its nodes are.
+    pub warming: &'a Warming,
+    /// What a registry has said that does not tell what tags stand for.
+    pub trouble: Option<&'a str>,
+}
+
+/// What the status of a job is to say; these tags are pinned.
 #[must_use]
-pub fn status(kind: JobKind, spec: &PullSpec, warming: &Warming, stage: Stage) -> Status {
+pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage) -> Status {
+    let pinned = known.spec.pin_tags.then_some(pinned);
     match kind {
-        JobKind::ImagePullJob => Status::Pull(of_image(spec, warming, stage)),
-        JobKind::ImageListPullJob => Status::List(of_list(spec, warming, stage)),
+        JobKind::ImagePullJob => Status::Pull(PullStatus { pinned, ..of_image(known, stage) }),
+        JobKind::ImageListPullJob => Status::List(ListStatus { pinned, ..of_list(known, stage) }),
     }
 }
 
@@ -66,11 +81,20 @@ struct Count<'a> {
 
 impl<'a> Count<'a> {
     /// Where no node can be warmed, all that are skipped have failed: such a job must not look like one that has succeeded.
-    fn of(image: &str, warming: &'a Warming) -> Self {
+    fn of(target: &'a Target, warming: &'a Warming) -> Self {
         let mut count = Self::default();
         for (node, images) in warming.progress() {
-            if let Some(progress) = images.iter().find(|progress| *progress.image == *image) {
-                count.add(node, progress, warming.is_active(node));
+            match &target.pull {
+                Pull::Image(image) => {
+                    if let Some(progress) = images.iter().find(|progress| progress.image == *image) {
+                        count.add(node, progress, warming.is_active(node));
+                    }
+                }
+                Pull::Waits => count.desired += 1,
+                Pull::Fails(why) => {
+                    count.desired += 1;
+                    count.failures.push((node, why));
+                }
             }
         }
         if count.desired == 0 {
@@ -108,8 +132,9 @@ fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
     }
 }
 
-fn of_image(spec: &PullSpec, warming: &Warming, stage: Stage) -> PullStatus {
-    let count = spec.images.first().map(|image| Count::of(image, warming)).unwrap_or_default();
+fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
+    let warming = known.warming;
+    let count = known.targets.first().map(|target| Count::of(target, warming)).unwrap_or_default();
     let failure = |(node, why): &(&str, &str)| Failure { node: (*node).into(), message: (*why).into() };
     PullStatus {
         desired: count.desired,
@@ -117,15 +142,16 @@ fn of_image(spec: &PullSpec, warming: &Warming, stage: Stage) -> PullStatus {
         succeeded: count.succeeded,
         failed: count.failures.len(),
         skipped: warming.skipped().len(),
-        message: message(stage, count.done(), count.desired, spec, warming),
+        message: message(stage, count.done(), count.desired, known),
         failed_nodes: count.failures.iter().take(FAILED_NODES).map(|(node, _)| (*node).into()).collect(),
         failures: count.failures.iter().take(FAILURES).map(failure).collect(),
         pulls: count.pulls,
+        pinned: None,
     }
 }
 
-fn of_list(spec: &PullSpec, warming: &Warming, stage: Stage) -> ListStatus {
-    let counts: Vec<_> = spec.images.iter().map(|image| (image, Count::of(image, warming))).collect();
+fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
+    let counts: Vec<_> = known.targets.iter().map(|target| (&target.image, Count::of(target, known.warming))).collect();
     let is_over = |count: &Count| count.done() == count.desired && (count.desired > 0 || stage != Stage::Running);
     let having = |holds: &dyn Fn(&Count) -> bool| counts.iter().filter(|(_, count)| holds(count)).count();
     let completed = having(&is_over);
@@ -135,10 +161,11 @@ fn of_list(spec: &PullSpec, warming: &Warming, stage: Stage) -> ListStatus {
         completed,
         // With no node at all nothing was pulled, which is no success.
         succeeded: having(&|count| count.desired > 0 && count.succeeded == count.desired),
-        skipped: warming.skipped().len(),
-        message: message(stage, completed, counts.len(), spec, warming),
+        skipped: known.warming.skipped().len(),
+        message: message(stage, completed, counts.len(), known),
         failed_image_statuses: counts.iter().filter_map(|(image, count)| failed(image, count)).take(FAILED_IMAGES).collect(),
         image_statuses: counts.iter().map(|(image, count)| counts_of(image, count)).collect(),
+        pinned: None,
     }
 }
 

@@ -53,6 +53,17 @@ impl Hosts {
         }
     }
 
+    /// Refuses this machine where a loopback address has to be listed.
+    pub(super) fn check_loopback(&self, url: &Url, is_trusted: bool) -> Result<(), String> {
+        if is_trusted || !is_loopback(url) || lists(&self.plain_http, &self.registry) || lists(&self.allowed, &self.registry) {
+            return Ok(());
+        }
+        Err(format!(
+            "{} is the machine of swaplet itself; allow it with --allow-host {} if it really has to be asked",
+            self.registry, self.registry
+        ))
+    }
+
     /// As [`check`](Self::check), for a place that the registry names: it must not be this machine either, unless the registry is there too,
     /// and TLS is not given up.
     pub(super) fn check_named_by_registry(&self, url: &Url) -> Result<(), String> {
@@ -154,6 +165,18 @@ mod tests {
         assert!(hosts("r.example", &["registry.team.svc"], &[]).check(&url).is_ok());
         assert!(hosts("r.example", &[], &["registry.team.svc:5000"]).check(&url).is_ok());
         assert!(hosts("r.example", &[], &["registry.team.svc:5001"]).check(&url).is_err());
+    }
+
+    #[test]
+    fn this_machine_is_asked_for_others_only_where_it_is_listed() {
+        let asked = |plain: &[&str], allowed: &[&str], is_trusted| {
+            let hosts = hosts("127.0.0.1:5000", plain, allowed);
+            hosts.check_loopback(&hosts.address().unwrap(), is_trusted).is_ok()
+        };
+        assert!(asked(&[], &[], true) && asked(&["127.0.0.1:5000"], &[], false) && asked(&[], &["127.0.0.1"], false));
+        assert!(!asked(&[], &[], false) && !asked(&["127.0.0.1:5001"], &["localhost"], false));
+        let away = hosts("r.example", &[], &[]);
+        assert!(away.check_loopback(&away.address().unwrap(), false).is_ok());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use http_auth::parser::ChallengeParser;
 use reqwest::Url;
 use serde_json::Value;
 
+use super::Access;
 use super::ask::{Answer, Asker};
 use crate::image::docker_config::Credentials;
 use crate::image::registry_error::{Problem, RegistryError};
@@ -31,7 +32,13 @@ enum Challenge {
 
 impl Login {
     /// Asks the registry what it wants and, where that is a token for the repository, gets one.
-    pub(super) async fn get(asker: &Asker, operation: &str, repository: &str, credentials: &Credentials) -> Result<Self, RegistryError> {
+    pub(super) async fn get(
+        asker: &Asker,
+        operation: &str,
+        repository: &str,
+        access: Access,
+        credentials: &Credentials,
+    ) -> Result<Self, RegistryError> {
         if let Credentials::Token(token) = credentials {
             return Self::token(operation, token);
         }
@@ -41,7 +48,10 @@ impl Login {
         }
         match (challenge(&answer), credentials) {
             (Challenge::Bearer { realm, service }, _) => {
-                let url = token_url(asker, operation, &realm, service.as_deref(), repository)?;
+                let mut url = token_url(asker, operation, &realm)?;
+                url.query_pairs_mut()
+                    .extend_pairs(service.map(|service| ("service", service)))
+                    .append_pair("scope", &scope(repository, access));
                 fetch(asker, operation, &url, credentials).await
             }
             (Challenge::Basic, Credentials::Basic { user, password }) => Ok(Self::Basic { user: user.clone(), password: password.clone() }),
@@ -91,13 +101,20 @@ fn challenge(answer: &Answer) -> Challenge {
 }
 
 /// The registry chooses where the password is sent: not to just any place.
-fn token_url(asker: &Asker, operation: &str, realm: &str, service: Option<&str>, repository: &str) -> Result<Url, RegistryError> {
+fn token_url(asker: &Asker, operation: &str, realm: &str) -> Result<Url, RegistryError> {
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
-    let mut url = Url::parse(realm).map_err(|_| refuse("the registry names a place for tokens that is no address".to_owned()))?;
+    let url = Url::parse(realm).map_err(|_| refuse("the registry names a place for tokens that is no address".to_owned()))?;
     asker.hosts.check_named_by_registry(&url).map_err(refuse)?;
-    let scope = format!("repository:{repository}:pull,push");
-    url.query_pairs_mut().extend_pairs(service.map(|service| ("service", service))).append_pair("scope", &scope);
     Ok(url)
+}
+
+/// What the token is to be good for (the token specification of the distribution registry).
+fn scope(repository: &str, access: Access) -> String {
+    let actions = match access {
+        Access::Pull => "pull",
+        Access::PullAndPush => "pull,push",
+    };
+    format!("repository:{repository}:{actions}")
 }
 
 async fn fetch(asker: &Asker, operation: &str, url: &Url, credentials: &Credentials) -> Result<Login, RegistryError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// `status` of an `ImagePullJob`, without the times, which are written once. Counts are nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,6 +26,17 @@ pub struct PullStatus {
     pub failures: Vec<Failure>,
     /// What the kubelets have told of its pulls; null, which takes it away, where they have told nothing.
     pub pulls: Option<Pulls>,
+    /// The digest of its tag; null, which takes it away, where tags are not pinned.
+    pub pinned: Option<Vec<Pinned>>,
+}
+
+/// The digest that a tag had when the job was begun; this one is pulled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// The image, as the job has it.
+    pub image: Box<str>,
+    /// The digest, as `sha256:...`.
+    pub digest: Box<str>,
 }
 
 /// What the kubelets have told of the pulls of an image. They tell of few pulls in a row, so there may have been more.
@@ -77,6 +88,8 @@ pub struct ListStatus {
     pub failed_image_statuses: Vec<FailedImage>,
     /// Each image.
     pub image_statuses: Vec<ImageCounts>,
+    /// The digests of tags; null, which takes them away, where tags are not pinned.
+    pub pinned: Option<Vec<Pinned>>,
 }
 
 /// An image that is missing on a node.

@@ -42,6 +42,7 @@ impl Mock {
             park_image: PARK.into(),
             exit_image: None,
             startup_taint_timeout: None,
+            resolve: crate::pull_jobs::no_registry(),
             time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         };
         let metadata = json!({"name": "l", "namespace": "default", "uid": "job", "resourceVersion": "1", "generation": 1});

@@ -53,11 +53,14 @@ pub(in crate::controller::pull_jobs) fn job(settings: &WarmSettings, uid: &str, 
             backoff_limit: BACKOFF_LIMIT,
             completion: Completion::Never,
             pods: PodWishes::default(),
+            // They are named by digest, or by a tag that the administrator looks after.
+            pin_tags: false,
         }),
         observed_generation: None,
         // Nothing has to be written down before it begins.
         started_at: Some(Timestamp::UNIX_EPOCH),
         completed_at: None,
+        pinned: Vec::new(),
     })
 }
 

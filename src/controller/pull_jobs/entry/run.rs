@@ -9,6 +9,7 @@ use crate::controller::pull_jobs::WarmSettings;
 use crate::controller::pull_jobs::nodes::Nodes;
 use crate::controller::warm::LATE_EVENTS;
 use crate::controller::writer_warm::Warmers;
+use crate::decide::pull_job::pins::{Pull, Target};
 use crate::decide::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use crate::decide::warm::Warming;
 use crate::objects::pull_job::{PullJob, PullSpec};
@@ -21,6 +22,8 @@ const LIFE_SECONDS: u64 = 86_400;
 /// What is under way.
 pub(super) struct Run {
     pub spec: PullSpec,
+    /// What is pulled for its images.
+    pub targets: Vec<Target>,
     pub warmers: Arc<Warmers>,
     pub warming: Warming,
     /// The nodes that are wanted, each with its uid.
@@ -31,9 +34,9 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub fn new(spec: PullSpec, warmers: Arc<Warmers>) -> Self {
-        let warming = Warming::new(spec.images.clone(), limits(&spec, 0, 0));
-        Self { spec, warmers, warming, nodes: BTreeMap::new(), gave_up: false, over_since: None }
+    pub fn new(spec: PullSpec, targets: Vec<Target>, warmers: Arc<Warmers>) -> Self {
+        let warming = Warming::new(pulled(&targets), limits(&spec, 0, 0));
+        Self { spec, targets, warmers, warming, nodes: BTreeMap::new(), gave_up: false, over_since: None }
     }
 
     pub fn made(&self, pod: &WarmerPod) -> bool {
@@ -44,7 +47,7 @@ impl Run {
 
     /// Whether everything is final, and kubelets have had the time to tell of the pulls.
     pub fn is_over(&mut self, now: Duration) -> bool {
-        if !is_over(&self.spec, &self.warming) {
+        if !is_over(&self.spec, &self.targets, &self.warming) {
             self.over_since = None;
             return false;
         }
@@ -60,11 +63,12 @@ impl Run {
         }
     }
 
-    pub fn change(&mut self, spec: &PullSpec) {
-        if self.spec.images != spec.images {
-            self.warming.set_images(spec.images.clone());
+    pub fn change(&mut self, spec: &PullSpec, targets: Vec<Target>) {
+        let pulled = pulled(&targets);
+        if self.warming.images() != pulled {
+            self.warming.set_images(pulled);
         }
-        self.spec = spec.clone();
+        (self.spec, self.targets) = (spec.clone(), targets);
     }
 
     /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are taken over.
@@ -94,6 +98,19 @@ impl Run {
         let known: Vec<_> = pods.values().filter(|pod| *pod.node == *node && self.made(pod)).cloned().collect();
         known.into_iter().for_each(|pod| self.warming.see_pod(pod, now));
     }
+}
+
+/// The images that are pulled, each once: two tags may stand for one digest.
+fn pulled(targets: &[Target]) -> Vec<Box<str>> {
+    let mut images = Vec::new();
+    for target in targets {
+        if let Pull::Image(image) = &target.pull
+            && !images.contains(image)
+        {
+            images.push(image.clone());
+        }
+    }
+    images
 }
 
 /// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
