@@ -2,6 +2,8 @@
 
 mod ages;
 
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -23,6 +25,8 @@ use crate::objects::recreate_request::PLURAL;
 const DELAYS: [f64; 14] = [0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0];
 /// Of one request: from a good round trip to the longest `--write-timeout`.
 const ROUND_TRIPS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 120.0];
+/// Of one pull of an image: from a few layers that are mostly there to images of models, on a slow line.
+const PULLS: [f64; 11] = [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByReason {
@@ -77,6 +81,7 @@ pub struct Metrics {
     oldest: Oldest,
     until_written: Family<ByMethod, Histogram, fn() -> Histogram>,
     until_ended: Family<ByMethod, Histogram, fn() -> Histogram>,
+    pulls: Histogram,
 }
 
 impl Metrics {
@@ -110,6 +115,7 @@ impl Metrics {
             oldest: Oldest::default(),
             until_written: Family::new_with_constructor(|| Histogram::new(DELAYS)),
             until_ended: Family::new_with_constructor(|| Histogram::new(DELAYS)),
+            pulls: Histogram::new(PULLS),
         }
     }
 
@@ -138,6 +144,7 @@ impl Metrics {
         let help = "From the mains of a pod seen done to a write to end it applied";
         registry.register_with_unit("mains_done_to_write", help, Unit::Seconds, written);
         registry.register_with_unit("write_to_end", "From the first write to end a pod to its end", Unit::Seconds, ended);
+        registry.register_with_unit("image_pull", "How long kubelets have pulled images for jobs", Unit::Seconds, self.pulls.clone());
     }
 
     /// Counters that alerts are about are there from the start: Prometheus sees no increase in a counter that appears with its first count.
@@ -208,6 +215,11 @@ impl Metrics {
     /// A pod is finished, so long after its first write.
     pub fn ended_after(&self, timed: Timed) {
         observe(&self.until_ended, timed);
+    }
+
+    /// A kubelet has pulled an image for a job, which took so long.
+    pub fn pulled(&self, took: Duration) {
+        self.pulls.observe(took.as_secs_f64());
     }
 
     /// This process has no pods any more: it does not lead, or it ends.

@@ -268,9 +268,9 @@ impl Warming {
         self.nodes.values().filter_map(NodeProgress::pod_uid).collect()
     }
 
-    /// A kubelet has said something of a pull of the pod with this uid.
-    pub fn hear(&mut self, uid: &str, pulled: &Pulled) {
-        self.nodes.values_mut().for_each(|node| node.hear(uid, pulled));
+    /// A kubelet has said something of a pull of the pod with this uid; how long it took, where that is news.
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+        self.nodes.values_mut().find_map(|node| node.hear(uid, pulled))
     }
 
     /// What is to be written now: at most one thing per node, and none where a write is under way. `elsewhere` tells of a node what others

@@ -46,6 +46,7 @@ impl Exposition {
         let timed = Timed { after: Duration::from_secs(2), method: Rung::Swap, class: NodeClass::Kubelet };
         metrics.written_after(timed);
         metrics.ended_after(timed);
+        metrics.pulled(Duration::from_secs(2));
         Self::read(&scrape(registry).await)
     }
 

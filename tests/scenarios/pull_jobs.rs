@@ -156,9 +156,11 @@ fn counts(status: &Value) -> Vec<i64> {
 #[tokio::test(start_paused = true)]
 async fn ipj_e4_an_always_job_on_all_nodes() {
     let jobs = Jobs::on(3, &ImageOptions::default()).await;
-    let _life = jobs.controller();
+    let life = jobs.controller();
     jobs.create(ONE, "j", json!({"image": image(0), "parallelism": 10, "completionPolicy": {"ttlSecondsAfterFinished": 20}})).await;
     let status = jobs.completed(ONE, "j").await;
+    let pulled = life.sample("swaplet_image_pull_seconds_sum").unwrap();
+    assert!(life.sample("swaplet_image_pull_seconds_count") == Some(3.0) && (0.89..0.91).contains(&pulled), "{pulled}");
     assert_eq!((counts(&status), &status["message"]), (vec![3, 0, 3, 0, 0], &json!("job has completed")));
     assert!(status["startTime"].is_string() && status["failedNodes"] == json!([]), "{status}");
     assert_eq!(status["pulls"], json!({"nodes": 3, "bytes": 4096, "slowest": "0.300s", "slowestNode": "n0"}));

@@ -176,6 +176,7 @@ impl Driver {
         note_rights(&self.health, &happened);
         let now = self.now();
         self.jobs.take(happened, now);
+        self.jobs.pulls().into_iter().for_each(|took| self.metrics.pulled(took));
     }
 
     async fn next(&mut self) -> Result<Happened, TaskDied> {

@@ -126,10 +126,9 @@ impl Entry {
         }
     }
 
-    pub fn hear(&mut self, uid: &str, pulled: &Pulled) {
-        if let Some(run) = &mut self.run {
-            run.warming.hear(uid, pulled);
-        }
+    /// How long the pull took, where that is news.
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+        self.run.as_mut()?.warming.hear(uid, pulled)
     }
 
     /// A job that goes on for ever tries again where a node has come back.

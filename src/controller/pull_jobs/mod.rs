@@ -67,6 +67,8 @@ pub struct PullJobs {
     pod_list: BTreeSet<Box<str>>,
     jobs_seen: BTreeSet<JobKind>,
     pods_seen: bool,
+    /// How long pulls took, as far as that was not asked yet.
+    pulls: Vec<Duration>,
 }
 
 impl PullJobs {
@@ -88,6 +90,7 @@ impl PullJobs {
             pod_list: BTreeSet::new(),
             jobs_seen: BTreeSet::new(),
             pods_seen: false,
+            pulls: Vec::new(),
         }
     }
 
@@ -108,6 +111,11 @@ impl PullJobs {
         self.jobs.values().filter_map(Entry::pod_namespace).map(str::to_owned).collect()
     }
 
+    /// How long kubelets have pulled, of each pull that was told of since this was asked the last time.
+    pub fn pulls(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.pulls)
+    }
+
     /// Takes notice of it.
     pub fn take(&mut self, happened: Happened, now: Now) {
         match happened {
@@ -125,7 +133,10 @@ impl PullJobs {
                     entry.see_selected(event);
                 }
             }
-            Happened::Pulled(uid, pulled) => self.jobs.values_mut().for_each(|entry| entry.hear(&uid, &pulled)),
+            Happened::Pulled(uid, pulled) => {
+                let took = self.jobs.values_mut().find_map(|entry| entry.hear(&uid, &pulled));
+                self.pulls.extend(took);
+            }
             Happened::Derived(derived) => {
                 if let Some(job) = exit_images::job(&self.settings, &self.exit_images, &derived) {
                     self.apply(job);

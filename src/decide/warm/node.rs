@@ -160,16 +160,16 @@ impl NodeProgress {
         self.pod = Some(Seen { pod, same_since, ..before });
     }
 
-    /// The kubelet has said something of a pull of this pod.
-    pub fn hear(&mut self, uid: &str, pulled: &Pulled) {
-        let Some(seen) = self.pod.as_mut().filter(|seen| *seen.pod.uid == *uid) else { return };
+    /// The kubelet has said something of a pull of this pod; how long it took, where that is news.
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+        let seen = self.pod.as_mut().filter(|seen| *seen.pod.uid == *uid)?;
         seen.announced.push(pulled.image.clone());
         let asked_for = if seen.pod.image == pulled.image { &seen.pod.wanted } else { &pulled.image };
         let told = self.images.iter_mut().find(|image| image.image == *asked_for);
         // A container that is started once more finds the image there, which is no news.
-        if let Some(image) = told.filter(|image| image.pulled.as_ref().is_none_or(|known| known.took.is_none())) {
-            image.pulled = Some(pulled.clone());
-        }
+        let image = told.filter(|image| image.pulled.as_ref().is_none_or(|known| known.took.is_none()))?;
+        image.pulled = Some(pulled.clone());
+        pulled.took
     }
 
     pub fn pod_is_gone(&mut self, uid: &str, limits: &Limits, now: Duration) {
