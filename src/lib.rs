@@ -16,5 +16,6 @@ pub mod cli;
 pub mod controller;
 pub mod decide;
 pub mod image;
+mod isolated;
 pub mod objects;
 pub mod testbed;

@@ -2,6 +2,7 @@
 
 use kube::Resource as _;
 
+use super::defects::read;
 use super::watch::Event;
 use crate::decide::headroom::Ledger;
 use crate::objects::job::JobWire;
@@ -10,8 +11,8 @@ use crate::objects::job::JobWire;
 pub(super) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
     match event {
         Event::ListStart => headroom.job_list_starts(),
-        Event::Listed(job) | Event::Applied(job) => match job.read() {
-            Some(read) => headroom.job(&read),
+        Event::Listed(job) | Event::Applied(job) => match read("Job", || job.read()) {
+            Some(job) => headroom.job(&job),
             None => {
                 tracing::warn!(job = job.meta().name, "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait");
                 headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default());

@@ -168,6 +168,11 @@ impl Metrics {
         self.decisions.get_or_create(&ByReason { reason: reason.as_str() }).inc();
     }
 
+    /// Decisions about objects that are no pods have panicked, so often.
+    pub fn decisions_failed(&self, times: u64) {
+        self.decisions.get_or_create(&ByReason { reason: Reason::DecisionFailed.as_str() }).inc_by(times);
+    }
+
     /// So many pods are kept for this reason.
     pub fn kept(&self, reason: Reason, pods: usize) {
         self.pods.get_or_create(&ByReason { reason: reason.as_str() }).set(i64::try_from(pods).unwrap_or(i64::MAX));

@@ -15,9 +15,11 @@ use kube::core::Selector;
 use kube::{Api, Client};
 use tokio::time::{Instant, sleep_until};
 
+use super::clock::Clock;
+use super::defects::{Defects, read as isolated_read, words};
 use super::discovery::Discovery;
 use super::index::Notice;
-use super::list::{list_with, words};
+use super::list::{self, list_with};
 use super::metrics::Metrics;
 use super::report::Reporter;
 use super::run::{Settings, TaskDied};
@@ -28,6 +30,7 @@ use super::writer::{Outcome, Target, Writer, is_missing_right};
 use crate::decide::decision::Report;
 use crate::decide::predownload::{Action, JobSeen, PodSeen, decide};
 use crate::decide::reason::Reason;
+use crate::isolated::isolated_task;
 use crate::objects::pull_job::JobKind;
 use crate::objects::workload::{PREDOWNLOAD, Workload, WorkloadKind};
 
@@ -64,13 +67,17 @@ type Key = (WorkloadKind, Box<str>, Box<str>);
 pub(super) async fn run(discovery: Discovery, settings: Settings, tools: (Reporter, Metrics, Health)) -> TaskDied {
     let (reporter, metrics, health) = tools;
     let client = discovery.client().clone();
+    let clock = Clock::start();
     let mut deployments = watch_all(settings.namespaces.apis::<Deployment>(&client), "");
     let mut stateful_sets = watch_all(settings.namespaces.apis::<StatefulSet>(&client), "");
     let mut clone_sets = clone_sets::observe(discovery, settings.namespaces.clone());
     let mut predownload = Predownload {
+        clock,
         reporter,
         told: BTreeMap::new(),
-        writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()).counted_by(metrics),
+        writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()).counted_by(metrics.clone()),
+        metrics,
+        defects: Defects::default(),
         client,
         workloads: BTreeMap::new(),
         due: BTreeMap::new(),
@@ -99,8 +106,11 @@ pub(super) async fn run(discovery: Discovery, settings: Settings, tools: (Report
 
 struct Predownload {
     client: Client,
+    clock: Clock,
     writer: Writer,
     reporter: Reporter,
+    metrics: Metrics,
+    defects: Defects<Key>,
     /// What was told last of those for which nothing can be done.
     told: BTreeMap<Key, String>,
     /// Those that ask for it, and those that have asked in vain.
@@ -122,7 +132,7 @@ impl Predownload {
         match event {
             Event::ListStart => self.unlisted.extend(self.workloads.keys().filter(|key| key.0 == kind).cloned()),
             Event::Listed(object) | Event::Applied(object) => {
-                if let Some(workload) = read(object) {
+                if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
                     self.apply(workload);
                 }
             }
@@ -133,7 +143,7 @@ impl Predownload {
             }
             // Its jobs go with it.
             Event::Deleted(object) => {
-                if let Some(workload) = read(object) {
+                if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
                     self.forget(&key_of(&workload));
                 }
             }
@@ -172,7 +182,8 @@ impl Predownload {
         let key = key.clone();
         self.due.remove(&key);
         let Some(workload) = self.workloads.get(&key).cloned() else { return };
-        match self.work(&workload).await {
+        let done = isolated_task(&workload.name, self.work(&workload)).await.unwrap_or_else(|defect| Err(Trouble::Defect(defect)));
+        match done {
             Ok(true) => {
                 self.told.remove(&key);
                 self.due.insert(key, Instant::now() + LOOK);
@@ -181,23 +192,37 @@ impl Predownload {
             Ok(false) => (),
             Err(trouble) => {
                 self.due.insert(key, Instant::now() + AGAIN);
-                match trouble {
-                    Trouble::Lasting(why) => self.tell_failure(&workload, why),
-                    Trouble::Forbidden(what, words) => self.health.note_denial(what, &workload.namespace, &words),
-                    Trouble::Passing(error) => {
-                        let (kind, name) = (workload.kind.as_str(), &workload.name);
-                        tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
-                    }
-                }
+                self.tell_trouble(&workload, trouble);
             }
         }
     }
 
-    /// Tells it once, not with each try.
+    fn tell_trouble(&mut self, workload: &Workload, trouble: Trouble) {
+        let (kind, name) = (workload.kind.as_str(), &workload.name);
+        match trouble {
+            Trouble::Lasting(why) => self.tell_failure(workload, why),
+            Trouble::Forbidden(what, words) => self.health.note_denial(what, &workload.namespace, &words),
+            Trouble::Passing(error) => {
+                tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
+            }
+            Trouble::Defect(defect) => {
+                self.metrics.decisions_failed(1);
+                let again = self.defects.meet(key_of(workload), self.clock.now());
+                self.due.insert(key_of(workload), self.clock.instant(again));
+                self.tell_once(workload, Reason::DecisionFailed, words(kind, &defect));
+            }
+        }
+    }
+
     fn tell_failure(&mut self, workload: &Workload, why: String) {
+        self.tell_once(workload, Reason::FailedCreateImagePullJob, why);
+    }
+
+    /// Not with each try.
+    fn tell_once(&mut self, workload: &Workload, reason: Reason, why: String) {
         let before = self.told.insert(key_of(workload), why.clone());
         if before.as_ref() != Some(&why) {
-            self.tell(workload, Reason::FailedCreateImagePullJob, why);
+            self.tell(workload, reason, why);
         }
     }
 
@@ -270,11 +295,13 @@ enum Trouble {
     Forbidden(&'static str, String),
     /// Perhaps not the next time.
     Passing(String),
+    /// The decision has panicked, with these words.
+    Defect(String),
 }
 
 impl Trouble {
     fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
-        let words = words(error);
+        let words = list::words(error);
         if is_missing_right(&words) { Self::Forbidden(right, words) } else { Self::Passing(format!("{what}: {words}")) }
     }
 }

@@ -5,6 +5,8 @@ mod log;
 mod restarts;
 mod rights;
 mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashSet};
 use std::future::Future;
@@ -20,10 +22,10 @@ use self::log::{log_outcome, tell_node_problem};
 use self::rights::{FOLLOW_NODES, note_right, right_of};
 pub use self::settings::Settings;
 use super::clock::{Clock, time_of_day};
+use super::defects::read;
 use super::derive::{Deriver, Pushed};
 use super::discovery::Discovery;
 use super::index::{Effect, Index, Write};
-use super::isolated::isolated;
 use super::job_events::take_notice;
 use super::metrics::Metrics;
 use super::nodes::Learned;
@@ -173,7 +175,7 @@ impl Controller {
             }
             Event::Current(since) => self.health.pods_current(since),
             Event::Deleted(pod) => {
-                let effects = pod.read().map(|pod| self.index.remove(&pod, now)).unwrap_or_default();
+                let effects = read("pod", || pod.read()).map(|pod| self.index.remove(&pod, now)).unwrap_or_default();
                 self.effects(effects);
             }
             Event::Trouble(error) | Event::Forbidden(error) => {
@@ -212,14 +214,16 @@ impl Controller {
     }
 
     fn apply(&mut self, pod: PodWire, now: Duration) {
-        match isolated(|| pod.read()) {
-            Ok(Some(pod)) => {
-                let effects = self.index.apply(pod, now);
-                self.effects(effects);
-            }
-            Ok(None) => tracing::warn!("an object of the watch has no name, namespace or uid; it is left alone"),
-            Err(defect) => tracing::error!(defect, "a defect in swaplet keeps it from reading a pod; it is left alone; please report it"),
-        }
+        let Some(pod) = read("pod", || {
+            pod.read().or_else(|| {
+                tracing::warn!("an object of the watch has no name, namespace or uid; it is left alone");
+                None
+            })
+        }) else {
+            return;
+        };
+        let effects = self.index.apply(pod, now);
+        self.effects(effects);
     }
 
     fn hear(&mut self, news: News) {
@@ -232,7 +236,7 @@ impl Controller {
         match event {
             Event::ListStart => self.index.nodes.list_starts(),
             Event::Listed(node) => {
-                if let Some(node) = node.read() {
+                if let Some(node) = read("node", || node.read()) {
                     let change = self.index.nodes.listed(&node);
                     tell_node_problem(&node.name, &change);
                 }
@@ -244,7 +248,7 @@ impl Controller {
                 }
             }
             Event::Applied(node) => {
-                if let Some(node) = node.read() {
+                if let Some(node) = read("node", || node.read()) {
                     let change = self.index.nodes.apply(&node);
                     tell_node_problem(&node.name, &change);
                     if change.matters {
@@ -253,7 +257,7 @@ impl Controller {
                 }
             }
             Event::Deleted(node) => {
-                if let Some(node) = node.read() {
+                if let Some(node) = read("node", || node.read()) {
                     self.index.nodes.remove(&node.name);
                 }
             }
@@ -295,7 +299,7 @@ impl Controller {
     /// When to look again if nothing happens.
     fn next_look(&self) -> Duration {
         let now = self.clock.now();
-        let due = self.index.next_due().into_iter().chain(self.restarts.next_due()).min().unwrap_or(now + IDLE);
+        let due = self.index.next_due().into_iter().chain(self.restarts.next_due(now)).min().unwrap_or(now + IDLE);
         let due = self.index.next_budget().filter(|at| *at > now).map_or(due, |at| due.min(at));
         if self.index.waiting() > 0 && self.brake > now { due.min(self.brake) } else { due }
     }

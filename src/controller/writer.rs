@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::lease::Leadership;
 use super::metrics::Metrics;
 use crate::decide::decision::{Action, Swap};
+use crate::isolated::isolated_task;
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
 use crate::objects::workload::{Workload, WorkloadKind};
@@ -160,19 +161,21 @@ impl Writer {
             return Err(Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None });
         }
         let under_way = self.metrics.as_ref().map(|metrics| metrics.sends(resource));
-        let outcome = self.answered(written).await;
+        let outcome = self.answered(resource, written).await;
         if let Some(under_way) = under_way {
             under_way.answered(outcome.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
         }
         outcome
     }
 
-    async fn answered<T>(&self, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
-        match timeout(self.deadline, written).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => Err(Outcome::Failed { error: error.to_string(), retry_after: None }),
-            Err(_) => Err(Outcome::Failed { error: format!("no answer in {} s", self.deadline.as_secs()), retry_after: None }),
-        }
+    async fn answered<T>(&self, resource: &str, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
+        let error = match timeout(self.deadline, isolated_task(resource, written)).await {
+            Ok(Ok(Ok(outcome))) => return outcome,
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(defect)) => format!("a defect in swaplet keeps it from this write; please report it: {defect}"),
+            Err(_) => format!("no answer in {} s", self.deadline.as_secs()),
+        };
+        Err(Outcome::Failed { error, retry_after: None })
     }
 
     /// Changes images in one patch: all of them, or none.

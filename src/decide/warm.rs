@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use self::node::{NodeProgress, Slots};
 use self::pulled::Pulled;
+use crate::isolated::isolated;
 use crate::objects::warmer_pod::WarmerPod;
 
 pub use self::image::ImageProgress;
@@ -130,13 +131,15 @@ pub struct Warming {
     limits: Limits,
     nodes: BTreeMap<Box<str>, NodeProgress>,
     skipped: BTreeMap<Box<str>, String>,
+    /// Nodes about which a decision has panicked, with what the panic says.
+    defects: Vec<(Box<str>, String)>,
 }
 
 impl Warming {
     /// These images in this order, on no node yet.
     #[must_use]
     pub const fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
-        Self { images, limits, nodes: BTreeMap::new(), skipped: BTreeMap::new() }
+        Self { images, limits, nodes: BTreeMap::new(), skipped: BTreeMap::new(), defects: Vec::new() }
     }
 
     /// The images, in their order.
@@ -167,6 +170,12 @@ impl Warming {
     #[must_use]
     pub fn has(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
+    }
+
+    /// Whether a pod is of use on its node; not where a defect has ended the work there.
+    #[must_use]
+    pub fn needs(&self, pod: &WarmerPod) -> bool {
+        self.nodes.get(&pod.node).is_some_and(|node| !node.is_broken)
     }
 
     /// What bounds the work from now on.
@@ -284,7 +293,10 @@ impl Warming {
         for (name, node) in &mut self.nodes {
             let elsewhere = elsewhere(name);
             let slots = Slots { free: active < parallelism && !elsewhere.taken, wanted: wanted || elsewhere.wanted, excess: excess > 0 };
-            let action = node.step(&self.limits, slots, now);
+            if node.is_broken {
+                continue;
+            }
+            let action = isolate(&mut self.defects, name, node, |node| node.step(&self.limits, slots, now));
             active += usize::from(matches!(action, Some(Action::Create { .. })));
             excess -= usize::from(slots.excess && matches!(action, Some(Action::Delete { .. })));
             actions.extend(action.map(|action| (name.clone(), action)));
@@ -298,7 +310,7 @@ impl Warming {
         let Some(after) = self.limits.ask_again else { return };
         let is_due = |name: &str, node: &NodeProgress| node.is_to_be_asked_again(after, now) && !elsewhere(name).taken;
         for (name, node) in self.nodes.iter_mut().filter(|(name, node)| is_due(name, node)).take(slots) {
-            let action = node.ask_again(&self.images, &self.limits, now);
+            let action = isolate(&mut self.defects, name, node, |node| node.ask_again(&self.images, &self.limits, now));
             actions.extend(action.map(|action| (name.clone(), action)));
         }
     }
@@ -308,6 +320,12 @@ impl Warming {
         if let Some(node) = self.nodes.get_mut(node) {
             node.written(action, answer, &self.limits, now);
         }
+    }
+
+    /// The nodes about which a decision has panicked since this was asked the last time, with what the panic says. All images that were open
+    /// there have failed.
+    pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
+        std::mem::take(&mut self.defects)
     }
 
     /// What has become final since this was asked the last time.
@@ -335,4 +353,18 @@ impl Warming {
     pub fn is_over(&self) -> bool {
         self.nodes.values().all(NodeProgress::is_over)
     }
+}
+
+/// A defect that one node meets is the trouble of this node alone.
+fn isolate(
+    defects: &mut Vec<(Box<str>, String)>,
+    name: &str,
+    node: &mut NodeProgress,
+    work: impl FnOnce(&mut NodeProgress) -> Option<Action>,
+) -> Option<Action> {
+    isolated(name, || work(node)).unwrap_or_else(|defect| {
+        node.break_off(&defect);
+        defects.push((name.into(), defect));
+        None
+    })
 }

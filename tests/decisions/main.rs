@@ -32,6 +32,7 @@ mod restart_on;
 mod rights;
 mod rollout;
 mod small_pods;
+mod strange_objects;
 mod verdicts;
 mod warm;
 mod warm_jobs;

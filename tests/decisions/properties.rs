@@ -29,7 +29,7 @@ fn image() -> impl Strategy<Value = Value> {
 }
 
 /// Any JSON, three deep.
-fn anything() -> impl Strategy<Value = Value> {
+pub fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use super::around::Around;
 use super::{Effect, Index, is_over};
-use crate::controller::isolated::isolated;
+use crate::controller::defects::words;
 use crate::decide::decision::{Decision, Report};
 use crate::decide::headroom::Need;
 use crate::decide::reason::Reason;
+use crate::isolated::isolated;
 
 impl Index {
     /// Decides about a pod and does with the decision all that is not a write. Where that panics, nothing is written, and the pod is looked
     /// at again when it changes, and with all others.
     pub(super) fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
-        isolated(|| self.judge(uid, now)).unwrap_or_else(|defect| (None, self.undecided(uid, &defect, now)))
+        isolated(uid, || self.judge(uid, now)).unwrap_or_else(|defect| (None, self.undecided(uid, &defect, now)))
     }
 
     fn undecided(&mut self, uid: &str, defect: &str, now: Duration) -> Vec<Effect> {
         let Some(entry) = self.entries.get_mut(uid) else { return Vec::new() };
-        let note = format!("nothing is done for this pod because of a defect in swaplet; please report it, with the pod: {defect}");
-        let report = Report { reason: Reason::DecisionFailed, note };
+        let report = Report { reason: Reason::DecisionFailed, note: words("pod", defect) };
         let reports = Vec::from_iter(entry.memory.first_time(report.reason).then_some(report));
         let effects = entry.effects(&Decision { reports, ..Decision::quiet(Reason::DecisionFailed) }, &mut self.headroom, now);
         self.census.count(entry);

@@ -144,6 +144,7 @@ impl Driver {
         for (asked, images) in self.jobs.questions(now) {
             self.resolver.start(asked, images);
         }
+        self.metrics.decisions_failed(self.jobs.take_defects());
         self.selected.follow(self.jobs.queries());
         self.pulls.follow(self.jobs.pod_namespaces().iter());
         self.metrics.pull_jobs.set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));

@@ -140,7 +140,7 @@ impl Entry {
 
     /// Whether this job has made the pod, and needs it.
     pub fn owns(&self, pod: &WarmerPod) -> bool {
-        self.run.as_ref().is_some_and(|run| run.made(pod) && run.warming.has(&pod.node))
+        self.run.as_ref().is_some_and(|run| run.made(pod) && run.warming.needs(pod))
     }
 
     pub fn active(&self) -> impl Iterator<Item = &str> {
@@ -213,11 +213,12 @@ impl Entry {
 
     /// What a job that goes on for ever has not proved on a node yet; nothing where it does not want the node, or can do nothing for it.
     pub fn owes(&self, node: &str) -> Option<String> {
-        let run = self.run.as_ref().filter(|run| run.spec.completion == Completion::Never)?;
+        self.job.spec.as_ref().ok().filter(|spec| spec.completion == Completion::Never && !self.is_completed())?;
         let job = format!("{} {}/{}", self.job.kind.as_str(), self.job.namespace, self.job.name);
-        if !self.selected.seen {
+        // One that a defect has broken off has none.
+        let Some(run) = self.run.as_ref().filter(|_| self.selected.seen) else {
             return Some(format!("{job}: which nodes it wants is not known"));
-        }
+        };
         let images = run.warming.progress_on(node)?;
         if let Some(image) = self.not_pinned() {
             return Some(format!("{job}: {image}"));
@@ -227,6 +228,17 @@ impl Entry {
             Some(End::Failed(why)) => format!("{job}: {}: {why}", cold.image),
             _ => format!("{job}: {}", cold.image),
         })
+    }
+
+    /// A defect has left it half done: it begins anew, with the job and what is known of the pods that it selects.
+    pub fn break_off(&mut self) {
+        let selected = std::mem::replace(&mut self.selected, Selected::of(&self.job));
+        *self = Self { has_object: self.has_object, selected, ..Self::new(self.job.clone()) };
+    }
+
+    /// The nodes about which a decision has panicked, with what the panic says.
+    pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
+        self.run.as_mut().map(|run| run.warming.take_defects()).unwrap_or_default()
     }
 
     pub fn news(&mut self) -> Vec<Ended> {

@@ -6,6 +6,7 @@
 
 mod driver;
 mod entry;
+mod isolation;
 mod messages;
 mod nodes;
 mod observe;
@@ -21,10 +22,12 @@ use kube::api::DynamicObject;
 
 pub use driver::{WarmSettings, run};
 use entry::{Entry, exit_images};
+use isolation::Jobs;
 pub use messages::{Asked, Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
 use room::Room;
 
+use super::defects::read;
 use super::namespaces::Namespaces;
 use super::watch::Event;
 use crate::decide::node_table::NodeTable;
@@ -58,7 +61,7 @@ pub struct PullJobs {
     namespaces: Namespaces,
     /// The uid of the job without an object that keeps exit images on the nodes.
     exit_images: Box<str>,
-    jobs: BTreeMap<Key, Entry>,
+    jobs: Jobs,
     nodes: Nodes,
     pods: BTreeMap<Box<str>, WarmerPod>,
     /// Pods that are being deleted by us, with when that may be sent again.
@@ -82,7 +85,7 @@ impl PullJobs {
             settings,
             namespaces,
             exit_images,
-            jobs: kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect(),
+            jobs: Jobs::new(kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect()),
             nodes: Nodes::new(table, startup_taints),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
@@ -97,18 +100,18 @@ impl PullJobs {
     /// How many jobs are not completed.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.jobs.values().filter(|entry| entry.has_object() && !entry.is_completed()).count()
+        self.jobs.all.values().filter(|entry| entry.has_object() && !entry.is_completed()).count()
     }
 
     /// The pods by which jobs select nodes.
     pub fn queries(&self) -> impl Iterator<Item = &PodQuery> {
-        self.jobs.values().filter_map(Entry::query)
+        self.jobs.all.values().filter_map(Entry::query)
     }
 
     /// The namespaces in which the pods of jobs that are under way pull.
     #[must_use]
     pub fn pod_namespaces(&self) -> BTreeSet<String> {
-        self.jobs.values().filter_map(Entry::pod_namespace).map(str::to_owned).collect()
+        self.jobs.all.values().filter_map(Entry::pod_namespace).map(str::to_owned).collect()
     }
 
     /// How long kubelets have pulled, of each pull that was told of since this was asked the last time.
@@ -123,19 +126,19 @@ impl PullJobs {
             Happened::Node(event) => {
                 let ready_again = self.nodes.see(event, now.since_start);
                 if let Some(node) = ready_again {
-                    self.jobs.values_mut().for_each(|entry| entry.node_is_ready_again(&node, now.since_start));
+                    self.jobs.each(now.since_start, |_, entry| entry.node_is_ready_again(&node, now.since_start));
                 }
-                self.jobs.values_mut().for_each(|entry| entry.nodes_have_changed());
+                self.jobs.all.values_mut().for_each(Entry::nodes_have_changed);
             }
             Happened::Pod(event) => self.see_pod(event, now.since_start),
             Happened::Selected(query, event) => {
-                if let Some(entry) = self.jobs.values_mut().find(|entry| entry.query() == Some(&query)) {
+                if let Some(entry) = self.jobs.all.values_mut().find(|entry| entry.query() == Some(&query)) {
                     entry.see_selected(event);
                 }
             }
             Happened::Pulled(uid, pulled) => {
-                let took = self.jobs.values_mut().find_map(|entry| entry.hear(&uid, &pulled));
-                self.pulls.extend(took);
+                let took = self.jobs.each(now.since_start, |_, entry| entry.hear(&uid, &pulled));
+                self.pulls.extend(took.into_iter().flatten().next());
             }
             Happened::Derived(derived) => {
                 if let Some(job) = exit_images::job(&self.settings, &self.exit_images, &derived) {
@@ -143,9 +146,11 @@ impl PullJobs {
                 }
             }
             Happened::Resolved(asked, answers) => {
-                if let Some(entry) = self.jobs.get_mut(&asked.0).filter(|entry| *entry.uid() == *asked.1) {
-                    entry.answered(answers, now.since_start);
-                }
+                self.jobs.with(&asked.0, now.since_start, |entry| {
+                    if *entry.uid() == *asked.1 {
+                        entry.answered(answers, now.since_start);
+                    }
+                });
             }
             Happened::Written(written) => self.written(*written, now),
         }
@@ -154,23 +159,23 @@ impl PullJobs {
     fn see_job(&mut self, kind: JobKind, event: Event<DynamicObject>) {
         match event {
             Event::ListStart => {
-                let listed = self.jobs.iter().filter(|(key, entry)| key.0 == kind && entry.has_object());
+                let listed = self.jobs.all.iter().filter(|(key, entry)| key.0 == kind && entry.has_object());
                 self.lists.insert(kind, listed.map(|(key, _)| key.clone()).collect());
             }
             Event::Listed(job) | Event::Applied(job) => {
-                if let Some(job) = PullJob::read(kind, job) {
+                if let Some(job) = read("job", || PullJob::read(kind, job)) {
                     self.apply(job);
                 }
             }
             Event::ListEnd => {
                 self.jobs_seen.insert(kind);
                 for key in self.lists.remove(&kind).unwrap_or_default() {
-                    self.jobs.remove(&key);
+                    self.jobs.all.remove(&key);
                 }
             }
             Event::Deleted(job) => {
-                if let Some(job) = PullJob::read(kind, job) {
-                    self.jobs.remove(&key_of(&job));
+                if let Some(job) = read("job", || PullJob::read(kind, job)) {
+                    self.jobs.all.remove(&key_of(&job));
                 }
             }
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
@@ -183,12 +188,12 @@ impl PullJobs {
             list.remove(&key);
         }
         if job.deleting {
-            self.jobs.remove(&key);
+            self.jobs.all.remove(&key);
             return;
         }
-        match self.jobs.get_mut(&key).filter(|entry| entry.uid() == &*job.uid) {
+        match self.jobs.all.get_mut(&key).filter(|entry| entry.uid() == &*job.uid) {
             Some(entry) => entry.apply(job),
-            None => drop(self.jobs.insert(key, Entry::new(job))),
+            None => drop(self.jobs.all.insert(key, Entry::new(job))),
         }
     }
 
@@ -196,9 +201,9 @@ impl PullJobs {
         match event {
             Event::ListStart => self.pod_list = self.pods.keys().cloned().collect(),
             Event::Listed(pod) | Event::Applied(pod) => {
-                if let Some(pod) = pod.read() {
+                if let Some(pod) = read("pod", || pod.read()) {
                     self.pod_list.remove(&pod.uid);
-                    self.jobs.values_mut().for_each(|entry| entry.see_pod(&pod, now));
+                    self.jobs.each(now, |_, entry| entry.see_pod(&pod, now));
                     self.pods.insert(pod.uid.clone(), pod);
                 }
             }
@@ -207,7 +212,7 @@ impl PullJobs {
                 std::mem::take(&mut self.pod_list).iter().for_each(|uid| self.pod_is_gone(uid, now));
             }
             Event::Deleted(pod) => {
-                if let Some(pod) = pod.read() {
+                if let Some(pod) = read("pod", || pod.read()) {
                     self.pod_is_gone(&pod.uid, now);
                 }
             }
@@ -218,7 +223,7 @@ impl PullJobs {
     fn pod_is_gone(&mut self, uid: &str, now: Duration) {
         self.pods.remove(uid);
         self.deletions.remove(uid);
-        self.jobs.values_mut().for_each(|entry| entry.pod_is_gone(uid, now));
+        self.jobs.each(now, |_, entry| entry.pod_is_gone(uid, now));
     }
 
     fn has_seen_all(&self) -> bool {
@@ -230,8 +235,8 @@ impl PullJobs {
         if !self.has_seen_all() {
             return Vec::new();
         }
-        let ask = |(key, entry): (&Key, &mut Entry)| ((key.clone(), entry.uid().into()), entry.question(now.since_start));
-        self.jobs.iter_mut().map(ask).filter(|(_, images)| !images.is_empty()).collect()
+        let ask = |key: &Key, entry: &mut Entry| ((key.clone(), entry.uid().into()), entry.question(now.since_start));
+        self.jobs.each(now.since_start, ask).into_iter().filter(|(_, images)| !images.is_empty()).collect()
     }
 
     /// What is to be written now. Nothing, until all that there is has been listed once: else a pod would be taken for nobody's.
@@ -239,52 +244,56 @@ impl PullJobs {
         if !self.has_seen_all() {
             return Vec::new();
         }
-        self.jobs.values_mut().for_each(|entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
-        let leaving = self.leaving();
-        for entry in self.jobs.values_mut() {
-            entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default());
-        }
+        self.jobs.each(now.since_start, |_, entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
+        let leaving = self.leaving(now.since_start);
+        self.jobs.each(now.since_start, |_, entry| entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default()));
         let mut writes = self.delete_orphans(now.since_start);
-        let mut room = Room::of(&self.jobs, self.orphans(), now.since_start);
-        for (key, entry) in &mut self.jobs {
-            writes.extend(entry.step(key, &mut room, now));
-        }
-        self.share();
-        for entry in self.jobs.values_mut() {
-            writes.extend(entry.report(now));
-        }
+        let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
+        writes.extend(self.jobs.each(now.since_start, |key, entry| entry.step(key, &mut room, now)).into_iter().flatten());
+        self.share(now.since_start);
+        writes.extend(self.jobs.each(now.since_start, |_, entry| entry.report(now)).into_iter().flatten());
         writes.extend(self.untaint(now.since_start));
         writes
     }
 
+    /// How often a decision has panicked since this was asked the last time.
+    pub fn take_defects(&mut self) -> u64 {
+        self.jobs.take_defects()
+    }
+
+    /// Those of the strays that are to go.
+    fn orphans(&self, now: Duration) -> impl Iterator<Item = &WarmerPod> {
+        self.strays().filter(move |pod| !self.jobs.leave_alone(pod, now))
+    }
+
     /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours to judge.
-    fn orphans(&self) -> impl Iterator<Item = &WarmerPod> {
+    fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
         let is_ours = |pod: &&WarmerPod| pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace);
         let known = self.pods.values().filter(is_ours);
-        known.filter(|pod| !self.jobs.values().any(|entry| entry.owns(pod)))
+        known.filter(|pod| !self.jobs.all.values().any(|entry| entry.owns(pod)))
     }
 
     /// How many pods each job still has that it does not need any more. Those of a node that does not answer stay for ever, and pull
     /// nothing.
-    fn leaving(&self) -> BTreeMap<Box<str>, usize> {
+    fn leaving(&self, now: Duration) -> BTreeMap<Box<str>, usize> {
         let mut leaving = BTreeMap::new();
         let may_pull = |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
-        self.orphans().filter(may_pull).for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
+        self.orphans(now).filter(may_pull).for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
         leaving
     }
 
     fn delete_orphans(&mut self, now: Duration) -> Vec<PullWrite> {
         let is_due = |pod: &&WarmerPod| !pod.deleting && self.deletions.get(&pod.uid).is_none_or(|again| *again <= now);
-        let orphans: Vec<WarmerPod> = self.orphans().filter(is_due).cloned().collect();
+        let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
         self.deletions.extend(orphans.iter().map(|pod| (pod.uid.clone(), now + DELETE_AGAIN)));
         orphans.into_iter().map(|pod| PullWrite::DeletePod(Box::new(pod))).collect()
     }
 
     /// What one job has proved counts for the others, where their pods would prove the same.
-    fn share(&mut self) {
+    fn share(&mut self, now: Duration) {
         let mut found = Vec::new();
-        for (key, entry) in &mut self.jobs {
-            for ended in entry.news() {
+        for (key, news) in self.jobs.each(now, |key, entry| (key.clone(), entry.news())) {
+            for ended in news {
                 let (namespace, name) = (&key.1, &key.2);
                 match &ended.end {
                     End::Succeeded => {
@@ -298,34 +307,28 @@ impl PullJobs {
             }
         }
         for (key, ended) in found {
-            let Some((prover, wishes)) = self.jobs.get(&key).and_then(Entry::prover) else { continue };
-            for (other, entry) in &mut self.jobs {
+            let Some((prover, wishes)) = self.jobs.all.get(&key).and_then(Entry::prover) else { continue };
+            self.jobs.each(now, |other, entry| {
                 if *other != key {
                     entry.found(&prover, &wishes, &ended);
                 }
-            }
+            });
         }
     }
 
     fn written(&mut self, (write, answer): (PullWrite, PullAnswer), now: Now) {
-        let entry = match &write {
-            PullWrite::Warm { key, .. } => self.jobs.get_mut(key),
-            PullWrite::Report { job, .. } | PullWrite::DeleteJob(job) => self.jobs.get_mut(&key_of(job)),
-            PullWrite::Untaint(untaint) => {
-                if let PullAnswer::Warm(answer) = &answer {
-                    self.untainted(untaint, answer, now.since_start);
-                }
-                None
-            }
-            PullWrite::DeletePod(_) => None,
-        };
-        let Some(entry) = entry else { return };
+        let since_start = now.since_start;
         match (write, answer) {
-            (PullWrite::Warm { warmers, node, action, .. }, PullAnswer::Warm(answer)) => {
-                entry.warmed(&warmers, &node, &action, answer, now.since_start);
+            (PullWrite::Warm { key, warmers, node, action }, PullAnswer::Warm(answer)) => {
+                self.jobs.with(&key, since_start, |entry| entry.warmed(&warmers, &node, &action, answer, since_start));
             }
-            (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => entry.reported(&job, &report, result, now.since_start),
-            (PullWrite::DeleteJob(_), PullAnswer::Deleted(_)) => entry.deletion_was_sent(now.since_start),
+            (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
+                self.jobs.with(&key_of(&job), since_start, |entry| entry.reported(&job, &report, result, since_start));
+            }
+            (PullWrite::DeleteJob(job), PullAnswer::Deleted(_)) => {
+                self.jobs.with(&key_of(&job), since_start, |entry| entry.deletion_was_sent(since_start));
+            }
+            (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => self.untainted(&untaint, &answer, since_start),
             // The watch shows what becomes of a pod; each write has its own kind of answer.
             _ => {}
         }
@@ -335,7 +338,7 @@ impl PullJobs {
     #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Duration> {
         let of_taints = self.nodes.startup_taints.as_ref().and_then(|taints| taints.next_due(now.since_start));
-        self.jobs.values().filter_map(|entry| entry.next_due(now)).chain(of_taints).min()
+        self.jobs.all.values().filter_map(|entry| entry.next_due(now)).chain(of_taints).min()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::controller::defects::read;
 use crate::controller::watch::Event;
 use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
@@ -31,12 +32,12 @@ impl Nodes {
     pub fn see(&mut self, event: Event<NodeWire>, now: Duration) -> Option<Box<str>> {
         match event {
             Event::ListStart => self.unlisted = self.all.keys().cloned().collect(),
-            Event::Listed(node) | Event::Applied(node) => return self.apply(node.read()?, now),
+            Event::Listed(node) | Event::Applied(node) => return self.apply(read("node", || node.read())?, now),
             Event::ListEnd => {
                 self.seen = true;
                 std::mem::take(&mut self.unlisted).iter().for_each(|name| self.remove(name));
             }
-            Event::Deleted(node) => self.remove(&node.read()?.name),
+            Event::Deleted(node) => self.remove(&read("node", || node.read())?.name),
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
         None

@@ -10,7 +10,7 @@ impl PullJobs {
     /// Nodes whose time to wait is over, or that have nothing to wait for.
     pub(super) fn untaint(&mut self, now: Duration) -> Vec<PullWrite> {
         let Some(taints) = &mut self.nodes.startup_taints else { return Vec::new() };
-        let untaints = taints.step(now, |node| self.jobs.values().find_map(|entry| entry.owes(node)));
+        let untaints = taints.step(now, |node| self.jobs.all.values().find_map(|entry| entry.owes(node)));
         untaints.into_iter().map(|untaint| PullWrite::Untaint(Box::new(untaint))).collect()
     }
 

@@ -137,14 +137,15 @@ impl Driver {
             });
         }
         self.watches.follow(self.restarts.pods());
+        metrics.decisions_failed(self.restarts.take_defects());
         metrics.requests.set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
         self.restarts.take_learned()
     }
 
     /// When to look again if nothing happens.
     #[must_use]
-    pub fn next_due(&self) -> Option<Duration> {
-        self.restarts.next_due()
+    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+        self.restarts.next_due(now)
     }
 
     /// Waits for the writes under way: what has happened, until there is none.

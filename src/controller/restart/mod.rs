@@ -17,8 +17,8 @@ use orphans::Orphans;
 use pods::Pods;
 use retry::Retry;
 
+use super::defects::{Defects, log, read};
 use super::index::{Effect, Index, LOOK_AGAIN, Notice};
-use super::isolated::isolated;
 use super::watch::Event;
 use super::writer::{Outcome, Target, TargetKind};
 use super::writer_restart::{RestartWrite, Stored};
@@ -27,8 +27,9 @@ use crate::decide::headroom::Headroom;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::reason::Reason;
 use crate::decide::restart::{Action, Around, Decision, Memory, ParkImage, Sight, decide, is_first, needs_pod};
+use crate::isolated::isolated;
 use crate::objects::pod::PROVIDER_FAILED;
-use crate::objects::recreate_request::RequestPhase;
+use crate::objects::recreate_request::{KIND, RequestPhase};
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
 use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
 
@@ -63,6 +64,7 @@ pub struct Restarts {
     listed: bool,
     park: Option<ParkImage>,
     orphans: Orphans,
+    defects: Defects<Key>,
 }
 
 struct Entry {
@@ -120,7 +122,7 @@ impl Restarts {
                 self.list += 1;
                 self.listed = false;
             }
-            Event::Listed(request) | Event::Applied(request) => match request.read() {
+            Event::Listed(request) | Event::Applied(request) => match read("request", || request.read()) {
                 Some(request) => self.apply(request, now),
                 None => tracing::warn!("a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"),
             },
@@ -130,7 +132,7 @@ impl Restarts {
                 self.listed = true;
             }
             Event::Deleted(request) => {
-                if let Some(request) = request.read() {
+                if let Some(request) = read("request", || request.read()) {
                     self.forget(&(request.namespace, request.name), now);
                 }
             }
@@ -175,7 +177,7 @@ impl Restarts {
             Event::ListStart => entry.listed = false,
             Event::Listed(pod) | Event::Applied(pod) => {
                 entry.listed = true;
-                if let Some(pod) = pod.read() {
+                if let Some(pod) = read("pod", || pod.read()) {
                     entry.sight = Seen::There(Box::new(pod));
                 }
             }
@@ -209,11 +211,16 @@ impl Restarts {
         }
     }
 
+    /// How often a decision has panicked since this was asked the last time.
+    pub fn take_defects(&mut self) -> u64 {
+        self.defects.take_count() + self.orphans.take_defects()
+    }
+
     /// The next time at which a request is to be looked at although nothing happened.
     #[must_use]
-    pub fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let all = (!self.requests.is_empty()).then_some(self.all_due);
-        self.requests.values().filter_map(|entry| entry.due).chain(self.orphans.next_due()).chain(all).min()
+        self.requests.values().filter_map(|entry| entry.due).chain(self.orphans.next_due(now)).chain(all).min()
     }
 
     /// What was learned of nodes since it was asked last.
@@ -242,13 +249,16 @@ impl Restarts {
         self.orphans.next_write(requests, now)
     }
 
-    /// A defect that one request meets costs the others nothing: it is looked at again when it changes, and with all others.
+    /// A defect that one request meets costs the others nothing: it is left alone for a while.
     fn decide(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
-        isolated(|| self.judge(key, index, now)).unwrap_or_else(|defect| {
-            let (namespace, request) = key;
-            tracing::error!(%namespace, %request, defect, "a defect in swaplet keeps it from deciding about a request; please report it");
+        if self.defects.is_left_alone(key, now.since_start) {
+            return None;
+        }
+        isolated(&key.1, || self.judge(key, index, now)).unwrap_or_else(|defect| {
+            log(KIND, &key.0, &key.1, &defect);
+            let again = self.defects.meet(key.clone(), now.since_start);
             if let Some(entry) = self.requests.get_mut(key) {
-                entry.due = None;
+                entry.due = Some(again);
             }
             None
         })

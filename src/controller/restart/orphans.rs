@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::retry::Retry;
 use super::{Key, Now};
+use crate::controller::defects::{Defects, log, read};
 use crate::controller::index::Notice;
 use crate::controller::watch::Event;
 use crate::controller::writer::{Outcome, Target};
@@ -12,6 +13,7 @@ use crate::controller::writer_restart::{RestartWrite, Stored};
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
 use crate::decide::restart::{Action, ORPHAN_AFTER, Orphan, orphan};
+use crate::isolated::isolated;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
 use crate::objects::restart_request::RestartRequest;
 
@@ -20,6 +22,7 @@ use crate::objects::restart_request::RestartRequest;
 pub(super) struct Orphans {
     pods: BTreeMap<Key, Seen>,
     list: u64,
+    defects: Defects<Key>,
 }
 
 struct Seen {
@@ -38,13 +41,13 @@ impl Orphans {
         match event {
             Event::ListStart => self.list += 1,
             Event::Listed(pod) | Event::Applied(pod) => {
-                if let Some(pod) = pod.read() {
+                if let Some(pod) = read("pod", || pod.read()) {
                     self.apply(pod, now);
                 }
             }
             Event::ListEnd => self.pods.retain(|_, seen| seen.list == self.list),
             Event::Deleted(pod) => {
-                if let Some(pod) = pod.read() {
+                if let Some(pod) = read("pod", || pod.read()) {
                     self.pods.remove(&key(&pod));
                 }
             }
@@ -65,14 +68,29 @@ impl Orphans {
     }
 
     /// When to look again although nothing happened.
-    pub fn next_due(&self) -> Option<Duration> {
+    pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let due = |seen: &Seen| Some((seen.since? + ORPHAN_AFTER).max(seen.not_before)).filter(|_| !seen.in_flight);
-        self.pods.values().filter_map(due).min()
+        self.pods.values().filter_map(due).chain(self.defects.next_due(now)).min()
     }
 
     /// The next write; these requests are all that there are.
     pub fn next_write<'a>(&mut self, requests: impl Iterator<Item = &'a RestartRequest> + Clone, now: Now) -> Option<RestartWrite> {
-        self.pods.values_mut().find_map(|seen| seen.next_write(requests.clone(), now))
+        self.pods.iter_mut().find_map(|(key, seen)| {
+            if self.defects.is_left_alone(key, now.since_start) {
+                return None;
+            }
+            isolated(&key.1, || seen.next_write(requests.clone(), now)).unwrap_or_else(|defect| {
+                log("pod", &key.0, &key.1, &defect);
+                seen.since = None;
+                self.defects.meet(key.clone(), now.since_start);
+                None
+            })
+        })
+    }
+
+    /// How often a decision has panicked since this was asked the last time.
+    pub fn take_defects(&mut self) -> u64 {
+        self.defects.take_count()
     }
 
     /// A write has come back; what is to be told.

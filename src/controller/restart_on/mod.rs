@@ -18,10 +18,11 @@ use self::records::Records;
 use self::rights::{ASK, READ_RECORDS, READ_REQUESTS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
 use self::room::{Group, Object, Room, Uid};
 use super::clock::Clock;
+use super::defects::{Defects, log, words};
 use super::discovery::Discovery;
 use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use super::index::Notice;
-use super::list::words;
+use super::list;
 use super::metrics::Metrics;
 use super::named_watches::NamedWatches;
 use super::namespaces::Namespaces;
@@ -36,6 +37,7 @@ use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
 use crate::decide::restart_on::Contents;
 use crate::decide::restart_on::round::{Action, Round, decide};
+use crate::isolated::{isolated, isolated_task};
 use crate::objects::configured_pod::{ConfiguredPod, ConfiguredPodWire};
 use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_on::{Content, ReferenceKind};
@@ -100,6 +102,7 @@ struct Run {
     objects: NamedWatches<Object, Content>,
     /// What has been told of each pod.
     told: BTreeMap<Uid, BTreeSet<String>>,
+    defects: Defects<Group>,
     failures: u32,
     /// Until when nothing is tried after a failure.
     not_before: Duration,
@@ -124,6 +127,7 @@ impl Run {
             metrics,
             health,
             told: BTreeMap::new(),
+            defects: Defects::default(),
             failures: 0,
             not_before: Duration::ZERO,
         }
@@ -178,8 +182,7 @@ impl Run {
         if !self.room.is_ready() || now < self.not_before {
             return;
         }
-        let fresh = self.room.fresh(now);
-        fresh.iter().for_each(|group| self.record(group, now));
+        let fresh = self.recorded(now);
         if self.room.may_tidy(now) {
             self.records.retain(&self.namespaces, |uid| self.room.has(uid));
             self.told.retain(|uid, _| self.room.has(uid));
@@ -191,8 +194,37 @@ impl Run {
         self.health.has_in(RECORD, &self.settings.state_namespace);
         self.failures = 0;
         for group in fresh {
-            let again = self.round(&group).await;
-            self.room.looked_at(&group, again);
+            match isolated_task(&group.1, self.round(&group)).await {
+                Ok(again) => self.room.looked_at(&group, again),
+                Err(defect) => self.undecided(&group, &defect, now),
+            }
+        }
+    }
+
+    /// Those to be looked at, whose records are up to date.
+    fn recorded(&mut self, now: Duration) -> Vec<Group> {
+        let mut recorded = Vec::new();
+        for group in self.room.fresh(now) {
+            if let Some(again) = self.defects.left_alone_until(&group, now) {
+                self.room.looked_at(&group, Some(again));
+                continue;
+            }
+            match isolated(&group.1, || self.record(&group, now)) {
+                Ok(()) => recorded.push(group),
+                Err(defect) => self.undecided(&group, &defect, now),
+            }
+        }
+        recorded
+    }
+
+    /// A defect that the pods of one owner meet costs the others nothing: they are left alone for a while.
+    fn undecided(&mut self, group: &Group, defect: &str, now: Duration) {
+        let again = self.defects.meet(group.clone(), now);
+        self.room.looked_at(group, Some(again));
+        self.metrics.decisions_failed(1);
+        match self.room.first(group).cloned() {
+            Some(pod) => drop(self.tell_once(&pod, Report { reason: Reason::DecisionFailed, note: words("pod", defect) })),
+            None => log("owner of pods", &group.0, &group.1, defect),
         }
     }
 
@@ -350,7 +382,7 @@ impl Run {
                 request.and_then(RestartRequestWire::read)
             }
             Err(error) => {
-                self.health.note_trouble(READ_REQUESTS, namespace, &words(&error));
+                self.health.note_trouble(READ_REQUESTS, namespace, &list::words(&error));
                 None
             }
         }
@@ -364,11 +396,20 @@ impl Run {
 
     /// Once per pod.
     fn tell(&mut self, pod: &ConfiguredPod, report: Report) {
-        if self.told.entry(pod.uid.clone()).or_default().insert(format!("{} {}", report.reason, report.note)) {
-            self.metrics.decided(report.reason);
+        let reason = report.reason;
+        if self.tell_once(pod, report) {
+            self.metrics.decided(reason);
+        }
+    }
+
+    /// Whether it is new.
+    fn tell_once(&mut self, pod: &ConfiguredPod, report: Report) -> bool {
+        let is_new = self.told.entry(pod.uid.clone()).or_default().insert(format!("{} {}", report.reason, report.note));
+        if is_new {
             let target = Target { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() };
             self.reporter.tell(Notice { target, report });
         }
+        is_new
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::records::Records;
+use crate::controller::defects::read;
 use crate::controller::watch::Event;
 use crate::decide::restart_on::round::Member;
 use crate::decide::restart_on::{Around, Asked, Contents, Progress, Sight, from_text, stand};
@@ -89,7 +90,7 @@ impl Room {
             Event::Listed(pod) | Event::Applied(pod) => {
                 let Some(uid) = pod.uid().map(Uid::from) else { return };
                 self.unlisted.remove(&uid);
-                match pod.read().filter(|pod| !pod.ending) {
+                match read("pod", || pod.read()).filter(|pod| !pod.ending) {
                     Some(pod) => self.apply(pod),
                     None => self.remove(&uid, now),
                 }
@@ -124,9 +125,11 @@ impl Room {
     pub fn hear(&mut self, event: Event<RestartRequestWire>) {
         match event {
             Event::ListStart => self.request_list += 1,
-            Event::Listed(request) | Event::Applied(request) => request.read().iter().for_each(|request| self.know(request)),
+            Event::Listed(request) | Event::Applied(request) => {
+                read("request", || request.read()).iter().for_each(|request| self.know(request))
+            }
             Event::Deleted(request) => {
-                if let Some(RestartRequest { pod_uid: Some(uid), name, .. }) = request.read() {
+                if let Some(RestartRequest { pod_uid: Some(uid), name, .. }) = read("request", || request.read()) {
                     self.forget(&uid, &name);
                 }
             }
@@ -248,6 +251,12 @@ impl Room {
     pub fn next_due(&self) -> Option<Duration> {
         let tidy = self.tidy_at.filter(|_| !self.some_are_hidden);
         self.due.values().copied().chain(tidy).min()
+    }
+
+    /// One of the pods of an owner.
+    #[must_use]
+    pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
+        self.pods.values().find(|pod| group(pod) == *of)
     }
 
     /// The pods of an owner as they stand, by name.

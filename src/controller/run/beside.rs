@@ -1,33 +1,58 @@
 //! What runs beside the loop of pods, each in a task of its own, for neither needs to know of the other.
 
 use tokio::task::JoinSet;
+use tokio::time::sleep_until;
 
 use super::{Controller, Settings, TaskDied};
+use crate::controller::clock::Clock;
+use crate::controller::defects::Defects;
 use crate::controller::discovery::Discovery;
+use crate::controller::metrics::Metrics;
 use crate::controller::{predownload, pull_jobs, restart_on};
+use crate::decide::reason::Reason;
+use crate::isolated::isolated_task;
 
 impl Controller {
     /// Starts the tasks that the settings ask for. One that ends has died, and all end when the set is dropped; what they had begun is taken
     /// up by the next life.
     pub(super) fn start_beside(&self, discovery: &Discovery, settings: &Settings) -> JoinSet<TaskDied> {
         let mut tasks = JoinSet::new();
-        if let Some(warm) = &settings.warm {
-            tasks.spawn(pull_jobs::run(
-                discovery.clone(),
-                settings.clone(),
-                warm.clone(),
-                self.derived.subscribe(),
-                (self.metrics.clone(), self.health.clone()),
-            ));
+        let (discovery, settings, metrics, health) = (discovery.clone(), settings.clone(), self.metrics.clone(), self.health.clone());
+        if let Some(warm) = settings.warm.clone() {
+            let (discovery, settings, derived) = (discovery.clone(), settings.clone(), self.derived.clone());
+            let tools = (metrics.clone(), health.clone());
+            let begin = move || pull_jobs::run(discovery.clone(), settings.clone(), warm.clone(), derived.subscribe(), tools.clone());
+            tasks.spawn(anew("pulling images", metrics.clone(), begin));
         }
         if settings.predownload {
-            let tools = (self.reporter.clone(), self.metrics.clone(), self.health.clone());
-            tasks.spawn(predownload::run(discovery.clone(), settings.clone(), tools));
+            let (discovery, settings) = (discovery.clone(), settings.clone());
+            let tools = (self.reporter.clone(), metrics.clone(), health.clone());
+            tasks
+                .spawn(anew("pre-download", metrics.clone(), move || predownload::run(discovery.clone(), settings.clone(), tools.clone())));
         }
         if let Some(on_config) = settings.restart.as_ref().and_then(|restart| restart.on_config.clone()) {
-            let tools = (self.writer.clone(), self.reporter.clone(), self.metrics.clone(), self.health.clone());
-            tasks.spawn(restart_on::run(discovery.clone(), settings.namespaces.clone(), on_config, tools));
+            let tools = (self.writer.clone(), self.reporter.clone(), metrics.clone(), health);
+            let begin = move || restart_on::run(discovery.clone(), settings.namespaces.clone(), on_config.clone(), tools.clone());
+            tasks.spawn(anew("restarts for changed configuration", metrics, begin));
         }
         tasks
+    }
+}
+
+/// Runs a task, and begins it anew after a while where it panics: such a defect must not end what is done for pods. Ends as the task does
+/// where that cannot go on for another reason.
+async fn anew<T: Future<Output = TaskDied>>(task: &str, metrics: Metrics, mut begin: impl FnMut() -> T) -> TaskDied {
+    let (clock, mut defects) = (Clock::start(), Defects::default());
+    loop {
+        let defect = match isolated_task(task, begin()).await {
+            Ok(died) => return died,
+            Err(defect) => defect,
+        };
+        metrics.decisions_failed(1);
+        let again = defects.meet((), clock.now());
+        let reason = Reason::DecisionFailed.as_str();
+        let pause = (again - clock.now()).as_secs();
+        tracing::error!(reason, defect, "a defect in swaplet has broken off {task}; it begins anew in {pause} s; please report it");
+        sleep_until(clock.instant(again)).await;
     }
 }

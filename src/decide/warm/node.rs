@@ -53,6 +53,8 @@ pub(super) struct NodeProgress {
     last: Box<str>,
     /// Nothing can be expected of the node any more.
     abandoned: bool,
+    /// A decision about it has panicked.
+    pub is_broken: bool,
 }
 
 /// A pod, and what was seen of it.
@@ -97,6 +99,7 @@ impl NodeProgress {
             number: 0,
             last: Box::default(),
             abandoned: false,
+            is_broken: false,
         }
     }
 
@@ -135,7 +138,7 @@ impl NodeProgress {
 
     /// A pod of this node was seen; an older state of it changes nothing.
     pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
-        if pod.uid == self.last {
+        if pod.uid == self.last || self.is_broken {
             return;
         }
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {

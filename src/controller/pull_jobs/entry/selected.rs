@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PodQuery;
+use crate::controller::defects::read;
 use crate::controller::watch::Event;
 use crate::objects::pod::{Phase, Pod};
 use crate::objects::pull_job::{PullJob, Targets};
@@ -40,13 +41,13 @@ impl Selected {
     pub fn see(&mut self, event: Event<PodWire>) -> bool {
         match event {
             Event::ListStart => self.unlisted = self.pods.keys().cloned().collect(),
-            Event::Listed(pod) | Event::Applied(pod) => return pod.read().is_some_and(|pod| self.apply(&pod)),
+            Event::Listed(pod) | Event::Applied(pod) => return read("pod", || pod.read()).is_some_and(|pod| self.apply(&pod)),
             Event::ListEnd => {
                 self.seen = true;
                 std::mem::take(&mut self.unlisted).iter().for_each(|uid| drop(self.pods.remove(uid)));
                 return true;
             }
-            Event::Deleted(pod) => return pod.read().is_some_and(|pod| self.pods.remove(&pod.uid).is_some()),
+            Event::Deleted(pod) => return read("pod", || pod.read()).is_some_and(|pod| self.pods.remove(&pod.uid).is_some()),
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
         false

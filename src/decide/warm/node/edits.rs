@@ -36,6 +36,17 @@ impl NodeProgress {
         }
     }
 
+    /// A defect has left it half done: what is open has failed, and nothing more is done for the node. A pod that is there is left to whoever
+    /// asks for this.
+    pub fn break_off(&mut self, defect: &str) {
+        self.abandon(&format!("a defect in swaplet, please report it: {defect}"));
+        self.is_broken = true;
+        if let Some(seen) = self.pod.take() {
+            self.number += 1;
+            self.last = seen.pod.uid;
+        }
+    }
+
     /// Whether all is known, and has been for so long.
     pub fn is_to_be_asked_again(&self, after: Duration, now: Duration) -> bool {
         self.is_done() && self.ready && self.pod.is_none() && !self.writing && !self.unsure && now >= self.asked + after
