@@ -133,7 +133,7 @@ async fn all_end(case: &str, restart_policy: &str) {
     let images = Images::push(&world, &cases).await;
     create_files(&world).await;
     let derived = format!("{}/e2e/derived-commands", world.images.exit.split('/').next().unwrap());
-    let _controller = Controller::process(&world, &["--derived-repository", &derived], Why::Pushes).await;
+    let _controller = Controller::process(&world, &["--derived-repository", &derived], Why::Registry).await;
     for some in cases.chunks(AT_ONCE) {
         let mut names = Vec::new();
         for case in some {

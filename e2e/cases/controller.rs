@@ -25,8 +25,8 @@ pub enum Why {
     KilledInAMoment,
     /// It is stopped and continued beside others, by signals.
     Signalled,
-    /// It pushes images, and the registry of this cluster cannot be reached from pods.
-    Pushes,
+    /// It speaks to the registry of this cluster, which cannot be reached from pods.
+    Registry,
     /// It lacks a right that the chart gives, or has a flag that the leash of the chart would follow.
     NotByTheChart,
 }
@@ -37,7 +37,7 @@ impl fmt::Display for Why {
             Self::Witnessed => "a proxy between the controller and the API server stops single requests",
             Self::KilledInAMoment => "the controller is killed in a chosen moment, and the next one starts at once",
             Self::Signalled => "the controller is stopped and continued by signals",
-            Self::Pushes => "the controller pushes images, and pods do not reach the registry of this cluster",
+            Self::Registry => "the controller speaks to the registry of this cluster, which pods do not reach",
             Self::NotByTheChart => {
                 "the controller lacks a right that the chart gives, or differs from the leash, which the chart's does not"
             }

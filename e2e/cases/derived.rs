@@ -37,7 +37,7 @@ fn repository(world: &World, case: &str) -> String {
 }
 
 async fn start(world: &World, repository: &str) -> Process {
-    Controller::process(world, &["--derived-repository", repository], Why::Pushes).await
+    Controller::process(world, &["--derived-repository", repository], Why::Registry).await
 }
 
 /// Nothing is left but swaps.
@@ -103,7 +103,7 @@ async fn an_unknown_command_is_only_reported_without_a_repository() {
 async fn a_command_on_a_volume_is_refused_and_the_pod_is_left_alone() {
     let world = World::new("on-volume").await;
     let repository = repository(&world, "volume");
-    let _controller = Controller::process(&world, &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat(), Why::Pushes).await;
+    let _controller = Controller::process(&world, &[&["--derived-repository", &repository], &SWAPS_ONLY[..]].concat(), Why::Registry).await;
     let mounts = json!([{"name": "work", "mountPath": "/work"}]);
     let mut copies = container(&world, "copies", "/bin/busybox cp /bin/busybox /work/sleep");
     let mut tool = sidecar(&world, "tool", "600");

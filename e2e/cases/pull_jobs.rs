@@ -1,5 +1,7 @@
 //! `ImagePullJob`s and `ImageListPullJob`s on a real API server and kubelet.
 
+mod shapes;
+
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -325,7 +327,7 @@ async fn a_pinned_tag_is_pulled_by_the_digest_that_it_had_when_the_job_began() {
     let first = push(&registry, &image, json!({"Labels": {"push": "first"}}), 64).await;
     // This machine is asked only where it is listed.
     let arguments = ["--warm", "--park-image", &jobs.world.images.park, "--plain-http", &registry];
-    let _controller = Controller::start_with(&jobs.world, &arguments).await;
+    let _controller = Controller::process(&jobs.world, &arguments, Why::Registry).await;
     let job = json!({"apiVersion": ONE.resource().api_version, "kind": "ImagePullJob",
         "metadata": {"name": "pinned", "annotations": {"swaplet.io/pin-tags": "true"}},
         "spec": {"image": image, "parallelism": 0, "completionPolicy": {}, "selector": {"names": [variable("SWAPLET_E2E_NODE")]}}});

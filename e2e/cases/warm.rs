@@ -161,11 +161,22 @@ async fn pulled_before(warmer: &Warmer, time: jiff::Timestamp) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dozen_awkward_images_become_warm_and_nothing_of_them_runs() {
-    let warmer = Warmer::new("warm").await;
-    let images = Awkward::push(&variable("SWAPLET_E2E_REGISTRY")).await;
+    a_dozen("warm", LARGE, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn and_so_they_do_by_containers_that_nothing_can_start() {
+    a_dozen("warm-impossible", 1000, &["--shape", "impossible-command"]).await;
+}
+
+/// One of the images has so many bytes.
+async fn a_dozen(case: &str, large_bytes: usize, how: &[&str]) {
+    let warmer = Warmer::new(case).await;
+    let images = Awkward::push(&variable("SWAPLET_E2E_REGISTRY"), case, large_bytes).await;
     let lookout = Lookout::start();
     let mut arguments: Vec<&str> = images.all.iter().map(String::as_str).collect();
     arguments.extend([images.missing.as_str(), "--backoff-limit", "1"]);
+    arguments.extend(how);
     let child = warmer.start(&arguments);
     let run = tokio::spawn(Ran::of(child));
     let mut printed = String::new();
@@ -186,7 +197,7 @@ async fn a_dozen_awkward_images_become_warm_and_nothing_of_them_runs() {
         assert!(row["pullSeconds"].is_number() && row["bytes"].is_number(), "{image}: {row} {}", ran.told);
     }
     let large = &ran.results[&images.large];
-    assert!(large["bytes"].as_u64() > Some(LARGE as u64), "{large}");
+    assert!(large["bytes"].as_u64() > Some(large_bytes as u64), "{large}");
     warmer.pods_are_gone().await;
     assert!(!lookout.has_seen(), "an entrypoint has run");
     is_found_when_it_runs(&warmer, &images, &lookout).await;

@@ -18,7 +18,7 @@ pub const LARGE: usize = 200_000_000;
 /// The images of a run: none of them was on the node before.
 pub struct Awkward {
     pub all: Vec<String>,
-    /// The first of them, of [`LARGE`] bytes.
+    /// The first of them, of as many bytes as asked for.
     pub large: String,
     /// Its entrypoint would leave a trace.
     pub trace: String,
@@ -27,9 +27,9 @@ pub struct Awkward {
 }
 
 impl Awkward {
-    /// Pushes all, under names that only this process uses.
-    pub async fn push(registry: &str) -> Self {
-        let name = |image: &str| format!("{registry}/e2e/warm-{image}:{}", std::process::id());
+    /// Pushes all, under names that only this case of this process uses.
+    pub async fn push(registry: &str, case: &str, large_bytes: usize) -> Self {
+        let name = |image: &str| format!("{registry}/e2e/{case}-{image}:{}", std::process::id());
         let plain = [
             ("scratch", json!({})),
             ("volume-user", json!({"Volumes": {"/var/lib/x": {}}, "User": "no-such-user:no-such-group"})),
@@ -43,7 +43,7 @@ impl Awkward {
             ("shell-form", json!({"Entrypoint": ["/bin/sh", "-c", "exit 1"], "Shell": ["/bin/false", "-c"]})),
         ];
         let large = name("large");
-        push(registry, &large, json!({}), LARGE).await;
+        push(registry, &large, json!({}), large_bytes).await;
         let mut all = vec![large.clone()];
         for (image, config) in plain {
             push(registry, &name(image), config, 64).await;
@@ -53,7 +53,7 @@ impl Awkward {
         push_traced(registry, &trace).await;
         let digest_source = name("digest");
         let digest = push(registry, &digest_source, json!({"User": "7"}), 64).await;
-        let digest = format!("{registry}/e2e/warm-digest@{digest}");
+        let digest = format!("{registry}/e2e/{case}-digest@{digest}");
         all.extend([trace.clone(), digest]);
         Self { all, large, trace, missing: name("missing") }
     }

@@ -19,6 +19,7 @@ use super::client::ClusterArgs;
 use super::config::{Called, Read, Reloader, yaml};
 use super::registry_args::RegistryArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
+use super::warm::shape::ShapeArg;
 use crate::controller::clock::time_of_day;
 use crate::controller::configured::run_configured;
 use crate::controller::index::Rules;
@@ -151,6 +152,9 @@ struct ControllerArgs {
     /// of --namespace, or else swaplet-warm]
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_WARM_NAMESPACE")]
     warm_namespace: Option<String>,
+    /// What the pods of --warm are
+    #[arg(long, value_enum, default_value_t = ShapeArg::Auto, env = "SWAPLET_WARM_SHAPE")]
+    warm_shape: ShapeArg,
     /// Keep the exit image, and those that are derived meanwhile, on every node that keeps images, so that no swap waits for a registry; new
     /// nodes get them at once. `swaplet warm status` tells where they are
     #[arg(long, env = "SWAPLET_WARM_EXIT_IMAGES", requires = "warm", requires = "exit_image")]
@@ -271,6 +275,7 @@ impl ControllerArgs {
             park_image_paths,
             warm,
             warm_namespace,
+            warm_shape,
             warm_exit_images,
             warm_startup_taint,
             warm_startup_taint_timeout,
@@ -294,6 +299,7 @@ impl ControllerArgs {
         let warm = park_image.as_ref().filter(|_| warm).map(|park_image| WarmSettings {
             namespace: warm_namespace.into(),
             park_image: park_image.as_str().into(),
+            shape: warm_shape.into(),
             exit_image,
             startup_taint_timeout: warm_startup_taint.then(|| Duration::from_secs(warm_startup_taint_timeout.into())),
             resolve: registry.resolve_for_others(),

@@ -3,6 +3,7 @@
 mod bars;
 mod job;
 mod results;
+pub(super) mod shape;
 mod status;
 
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use clap::{ArgAction, Args, Subcommand};
 use jiff::Timestamp;
 
 use self::results::{Progress, Results};
+use self::shape::ShapeArg;
 use self::status::StatusArgs;
 use super::client::ClusterArgs;
 use super::print;
@@ -115,6 +117,9 @@ pub(super) struct WarmArgs {
     /// How many further tries an image gets on a node; the same for pods of a node that get lost
     #[arg(long, value_name = "TRIES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     backoff_limit: u32,
+    /// What the warmer pods are; by itself it tries the next shape where one does not work
+    #[arg(long, value_enum, default_value_t = ShapeArg::Auto)]
+    shape: ShapeArg,
     /// A Secret of the namespace that the kubelet pulls with; may be given several times. It is named to the kubelet, and never read
     #[arg(long = "pull-secret", value_name = "SECRET")]
     pull_secrets: Vec<String>,
@@ -178,7 +183,7 @@ impl WarmArgs {
         };
         let names: BTreeSet<String> = self.nodes.into_iter().collect();
         let mut progress = Progress::new(images.len());
-        let job = Job { images, selector: self.selector, names, limits, warmers, table };
+        let job = Job { images, selector: self.selector, names, limits, warmers, table, shape: self.shape.into() };
         let stopped = stopped()?;
         let interrupted = async {
             stopped.await;

@@ -18,8 +18,9 @@ use super::writer::Writer;
 use super::writer_warm::Warmers;
 use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
-use crate::decide::warm::nodes::why_not;
+use crate::decide::warm::nodes::shapes;
 use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::shape::ShapeChoice;
 use crate::decide::warm::{Action, Answer, Elsewhere, Ended, Limits, Warming};
 use crate::objects::node::{Node, NodeWire};
 use crate::objects::warmer_pod::WarmerPodWire;
@@ -50,6 +51,8 @@ pub struct Job {
     pub warmers: Warmers,
     /// How nodes are recognised.
     pub table: NodeTable,
+    /// In which shape its pods are made.
+    pub shape: ShapeChoice,
 }
 
 /// What is told while it goes on.
@@ -62,15 +65,22 @@ pub enum News {
         /// Those that cannot.
         skipped: Vec<(Box<str>, String)>,
     },
-    /// A node is to pull an image.
+    /// A node is to pull images.
     Begun {
         /// The node.
         node: Box<str>,
-        /// The image.
-        image: Box<str>,
+        /// The images.
+        images: Vec<Box<str>>,
     },
     /// An image on a node has become final.
     Ended(Ended),
+    /// From now on a node pulls by pods of another shape.
+    OtherShape {
+        /// The node.
+        node: Box<str>,
+        /// Why.
+        why: Box<str>,
+    },
     /// Something does not answer; it is tried again.
     Trouble(String),
 }
@@ -206,9 +216,9 @@ impl Run {
         if !self.job.names.is_empty() && !self.job.names.contains(&*node.name) {
             return None;
         }
-        match why_not(&node, &Recognised::of(&node, &self.job.table)) {
-            Some(why) => self.warming.skip(&node.name, why),
-            None => self.warming.add(&node.name, node.ready, self.clock.now()),
+        match shapes(&node, &Recognised::of(&node, &self.job.table), self.job.shape) {
+            Err(why) => self.warming.skip(&node.name, why),
+            Ok(shapes) => self.warming.add(&node.name, shapes, node.ready, self.clock.now()),
         }
         Some(node.name)
     }
@@ -273,8 +283,10 @@ impl Run {
     fn start_writes(&mut self, tell: &mut impl FnMut(News)) {
         for (node, action) in self.warming.step(self.clock.now(), |_| Elsewhere::default()) {
             self.has_written = true;
-            if let Action::Create { image, .. } | Action::Swap { to: image, .. } = &action {
-                tell(News::Begun { node: node.clone(), image: image.clone() });
+            match &action {
+                Action::Create { images, .. } => tell(News::Begun { node: node.clone(), images: images.clone() }),
+                Action::Swap { to, .. } => tell(News::Begun { node: node.clone(), images: vec![to.clone()] }),
+                Action::Delete { .. } => (),
             }
             let (writer, warmers) = (self.writer.clone(), self.job.warmers.clone());
             self.writes.spawn(async move {
@@ -291,6 +303,9 @@ impl Run {
     }
 
     fn tell(&mut self, tell: &mut impl FnMut(News)) {
+        for (node, why) in self.warming.fallbacks() {
+            tell(News::OtherShape { node, why });
+        }
         self.warming.news().into_iter().for_each(|ended| tell(News::Ended(ended)));
     }
 

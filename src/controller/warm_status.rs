@@ -11,8 +11,9 @@ use super::warm::PULLED;
 use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
 use crate::decide::warm::known::{Announced, Known, ListedNode, known};
-use crate::decide::warm::nodes::why_not;
+use crate::decide::warm::nodes::shapes;
 use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::shape::ShapeChoice;
 use crate::objects::node_images::{NodeImages, NodeImagesWire};
 use crate::objects::warmer_pod::{RUN, WarmerPodWire};
 
@@ -77,7 +78,7 @@ where
 
 fn listed(node: NodeImages, table: &NodeTable) -> ListedNode {
     let NodeImages { node, images } = node;
-    ListedNode { why_not: why_not(&node, &Recognised::of(&node, table)), name: node.name, images }
+    ListedNode { why_not: shapes(&node, &Recognised::of(&node, table), ShapeChoice::Auto).err(), name: node.name, images }
 }
 
 /// Of a kubelet only: a virtual node that says the same keeps nothing.

@@ -1,25 +1,20 @@
 //! The writes of warming: a pod is made, the image of its container is swapped, and it is deleted.
 
+mod pod;
+
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, ReplaceOperation};
 use kube::Resource as _;
 use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use kube::core::Request;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
 use crate::decide::warm::{Action, Answer};
-use crate::image::Kind;
 use crate::objects::pull_job::PodWishes;
-use crate::objects::short_digest::short_digest;
-use crate::objects::warmer_pod::{
-    BEFORE, CONTAINER, IMAGE, INIT_CONTAINER, JOB, JOB_NAMESPACE, NAME_PREFIX, NODE, RUN, WarmerPod, WarmerPodWire,
-};
+use crate::objects::warmer_pod::{BEFORE, CONTAINER, IMAGE, RUN, WarmerPod, WarmerPodWire};
 
-/// Where the park program is copied to. A name that no image has: what an image has there would be hidden.
-const MOUNT: &str = "/.swaplet-warm";
-/// The user of both containers: nobody's, and never root, whatever an image says.
-const USER: u32 = 65_532;
+pub use pod::pod;
 
 /// What all warmer pods of a run have in common.
 #[derive(Clone, Debug)]
@@ -43,7 +38,7 @@ impl Writer {
     pub async fn warm(&self, warmers: &Warmers, node: &str, action: &Action) -> Answer {
         let written = self.in_time("pods", async {
             match action {
-                Action::Create { image, number } => self.create_warmer(warmers, node, image, *number).await,
+                Action::Create { shape, images, number } => self.create_warmer(warmers, &pod(warmers, node, *shape, images, *number)).await,
                 Action::Swap { name, .. } => self.swap_warmer(warmers, name, action).await,
                 Action::Delete { name, uid } => self.delete_warmer(warmers.pods(), name, uid).await,
             }
@@ -59,9 +54,9 @@ impl Writer {
         self.in_time("pods", self.delete_warmer(pods_of(&pod.namespace), &pod.name, &pod.uid)).await.map(drop)
     }
 
-    async fn create_warmer(&self, warmers: &Warmers, node: &str, image: &str, number: u32) -> kube::Result<Result<Answer, Outcome>> {
+    async fn create_warmer(&self, warmers: &Warmers, pod: &Value) -> kube::Result<Result<Answer, Outcome>> {
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        let body = serde_json::to_vec(&pod(warmers, node, image, number)).map_err(kube::Error::SerdeError)?;
+        let body = serde_json::to_vec(pod).map_err(kube::Error::SerdeError)?;
         self.ask(warmers.pods().create(&params, body)).await
     }
 
@@ -139,74 +134,4 @@ pub fn swap_patch(swap: &Action) -> JsonPatch {
         PatchOperation::Add(AddOperation { path: annotation(IMAGE), value: value(to) }),
         PatchOperation::Add(AddOperation { path: annotation(BEFORE), value: value(before) }),
     ])
-}
-
-/// A warmer pod. What an image says of its user, its entrypoint, its volumes and its environment does not matter: the container runs a
-/// static program from a volume, as a user of ours, without any right.
-#[must_use]
-pub fn pod(warmers: &Warmers, node: &str, image: &str, number: u32) -> Value {
-    let program = format!("{MOUNT}/park");
-    let secrets: Vec<_> = warmers.wishes.pull_secrets.iter().map(|name| json!({"name": name})).collect();
-    let by_name = json!({"key": "metadata.name", "operator": "In", "values": [node]});
-    let mount = |read_only: bool| json!([{"name": "park", "mountPath": MOUNT, "readOnly": read_only}]);
-    let container = |name: &str, image: &str, command: &[&str], read_only: bool| {
-        let policy = if read_only && warmers.wishes.always_pulls { "Always" } else { "IfNotPresent" };
-        json!({
-            "name": name, "image": image, "imagePullPolicy": policy, "command": command, "workingDir": "/",
-            "volumeMounts": mount(read_only),
-            // The limit is for the runtime that starts the container, which needs more than the program.
-            "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}, "limits": {"memory": "64Mi"}},
-            "securityContext": {
-                "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
-            },
-        })
-    };
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": name(warmers, node, number), "namespace": warmers.namespace,
-            "labels": labels(warmers), "annotations": annotations(warmers, node, image),
-        },
-        "spec": {
-            "restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "activeDeadlineSeconds": warmers.life_seconds,
-            "automountServiceAccountToken": false, "enableServiceLinks": false,
-            "imagePullSecrets": secrets,
-            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchFields": [by_name]}],
-            }}},
-            "tolerations": [{"operator": "Exists"}],
-            "securityContext": {
-                "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "seccompProfile": {"type": "RuntimeDefault"},
-            },
-            "volumes": [{"name": "park", "emptyDir": {"sizeLimit": "1Mi"}}],
-            "initContainers": [container(INIT_CONTAINER, &warmers.park_image, &[Kind::Park.program_path(), "--copy-self", &program], false)],
-            "containers": [container(CONTAINER, image, &[&program], true)],
-        },
-    })
-}
-
-/// A mesh would put a container of its own beside ours. What the pod is known by outranks what a job asks for.
-fn labels(warmers: &Warmers) -> Value {
-    let mut labels = json!(warmers.wishes.labels);
-    labels[RUN] = Value::from(&*warmers.run);
-    labels["app.kubernetes.io/name"] = "swaplet-warmer".into();
-    labels["sidecar.istio.io/inject"] = "false".into();
-    if let Some((namespace, uid)) = &warmers.job {
-        labels[JOB_NAMESPACE] = Value::from(&**namespace);
-        labels[JOB] = Value::from(&**uid);
-    }
-    labels
-}
-
-fn annotations(warmers: &Warmers, node: &str, image: &str) -> Value {
-    let mut annotations = json!(warmers.wishes.annotations);
-    annotations[NODE] = node.into();
-    annotations[IMAGE] = image.into();
-    annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "true".into();
-    annotations
-}
-
-/// Another one for every node and every number, however long the name of the node is.
-fn name(warmers: &Warmers, node: &str, number: u32) -> String {
-    format!("{NAME_PREFIX}{}-{}-{number}", warmers.run, short_digest(node, 5))
 }

@@ -12,13 +12,14 @@ use jiff::{SignedDuration, Timestamp};
 use kube::core::SelectorExt as _;
 
 use self::pins::{Pull, Target};
+use super::warm::shape::Shapes;
 use super::warm::{Limits, Warming};
 use crate::objects::pull_job::{Completion, PullJob, PullSpec, Targets};
 
 pub use status::{Known, Stage, Status, status, unusable};
 
 /// A node, as far as jobs ask for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetNode {
     /// `metadata.uid`: a node of the same name with another uid has no image of the one before.
     pub uid: Box<str>,
@@ -26,8 +27,8 @@ pub struct TargetNode {
     pub labels: BTreeMap<String, String>,
     /// Whether it is Ready.
     pub ready: bool,
-    /// Why it keeps no images for later pods; `None` where it does.
-    pub why_not: Option<String>,
+    /// The shapes of pods that pull there, or why none can.
+    pub shapes: Result<Shapes, String>,
 }
 
 /// Whether a job wants its images on a node. `pod_nodes` are the nodes of the pods that its `podSelector` selects.

@@ -1,7 +1,8 @@
 //! Warming: images are pulled to nodes before pods need them, without a daemon.
 //!
 //! A node gets one *warmer pod*, whose container runs the park program from a volume, so that nothing of an image ever runs. Its image is
-//! swapped from one to the next ([`node`]); that an image is there is believed only from the pod's status ([`evidence`]). [`nodes`] says
+//! swapped from one to the next ([`node`]); that an image is there is believed only from the pod's status ([`evidence`]). Where that does not
+//! work, a pod has a container for each of several images and a command that no image has ([`shape`]). [`nodes`] says
 //! where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a pull. [`known`] answers those
 //! who only ask. [`startup_taint`] keeps pods from a node until its images are there.
 //!
@@ -13,6 +14,7 @@ pub mod known;
 mod node;
 pub mod nodes;
 pub mod pulled;
+pub mod shape;
 pub mod startup_taint;
 
 use std::collections::BTreeMap;
@@ -20,8 +22,9 @@ use std::time::Duration;
 
 use self::node::{NodeProgress, Slots};
 use self::pulled::Pulled;
+use self::shape::Shapes;
 use crate::isolated::isolated;
-use crate::objects::warmer_pod::WarmerPod;
+use crate::objects::warmer_pod::{Shape, WarmerPod};
 
 pub use self::image::ImageProgress;
 
@@ -51,10 +54,12 @@ pub enum End {
 /// One write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Make a warmer pod whose container has this image.
+    /// Make a warmer pod.
     Create {
-        /// The image.
-        image: Box<str>,
+        /// What it is.
+        shape: Shape,
+        /// The images that it begins with; one, unless its shape has a container for each.
+        images: Vec<Box<str>>,
         /// How many pods the node has had before, so that no two have one name.
         number: u32,
     },
@@ -148,10 +153,10 @@ impl Warming {
         &self.images
     }
 
-    /// Adds a node on which images can be warmed.
-    pub fn add(&mut self, node: &str, ready: bool, now: Duration) {
+    /// Adds a node on which images can be warmed, by pods of these shapes.
+    pub fn add(&mut self, node: &str, shapes: Shapes, ready: bool, now: Duration) {
         self.skipped.remove(node);
-        self.nodes.insert(node.into(), NodeProgress::new(&self.images, ready, now));
+        self.nodes.insert(node.into(), NodeProgress::new(&self.images, shapes, ready, now));
     }
 
     /// Adds a node on which none can, and why.
@@ -339,6 +344,11 @@ impl Warming {
             }
         }
         news
+    }
+
+    /// The nodes on which another shape of pods is used since this was asked the last time, and why.
+    pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
+        self.nodes.iter_mut().filter_map(|(name, node)| Some((name.clone(), node.fell_back.take()?))).collect()
     }
 
     /// Whether there is an image on a node of whose pull the kubelet has said nothing.

@@ -1,4 +1,4 @@
-//! A warmer pod as swaplet reads it: which image it pulls, and what its node says of it.
+//! A warmer pod as swaplet reads it: which images it pulls, and what its node says of them.
 //!
 //! What is to be known of it after a loss of all memory stands in annotations that swaplet itself writes: the pod is swaplet's own.
 
@@ -20,7 +20,7 @@ pub const JOB: &str = "swaplet.io/pull-job";
 pub const JOB_NAMESPACE: &str = "swaplet.io/pull-job-namespace";
 /// The annotation with the name of the node, which may be too long for a label.
 pub const NODE: &str = "swaplet.io/warm-node";
-/// The annotation with the image as it was asked for: a webhook may store another spelling in the spec.
+/// The annotation with the images as they were asked for, with a space between two: a webhook may store another spelling in the spec.
 pub const IMAGE: &str = "swaplet.io/warm-image";
 /// The annotation that a swap adds: the id of the container that was there before it, or nothing where there was none.
 pub const BEFORE: &str = "swaplet.io/warm-before";
@@ -30,6 +30,31 @@ pub const NAME_PREFIX: &str = "swaplet-warm-";
 pub const CONTAINER: &str = "warmer";
 /// The name of the init container that copies the park program.
 pub const INIT_CONTAINER: &str = "park";
+/// What the names of the containers begin with in a pod that pulls several images at once; their number in the annotation [`IMAGE`] follows.
+pub const NUMBERED_CONTAINER: &str = "image-";
+/// A command that no image can have: file systems have names of 255 bytes at most.
+pub const IMPOSSIBLE_COMMAND: &str = concat!(
+    "/swaplet-pulls-this-image-and-runs-nothing-of-it.no-file-system-has-names-of-256-bytes.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+);
+
+/// What a warmer pod is, and so how it pulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One container, which runs the park program from a volume. Its image is swapped from one to the next.
+    InPlace,
+    /// A container for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image is pulled, and nothing is started.
+    ImpossibleCommand(System),
+}
+
+/// The operating system of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// Linux.
+    Linux,
+    /// Windows.
+    Windows,
+}
 
 /// A warmer pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,16 +75,12 @@ pub struct WarmerPod {
     pub generation: i64,
     /// The node that it is for.
     pub node: Box<str>,
-    /// The image as it was asked for.
-    pub wanted: Box<str>,
+    /// What it is.
+    pub shape: Shape,
     /// [`BEFORE`]; `None` in a pod that has had one image only.
     pub before: Option<Box<str>>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// The index of the container in `spec.containers`: webhooks may put others before it.
-    pub index: usize,
-    /// Its image in `spec.containers`.
-    pub image: Box<str>,
     /// `status.phase`
     pub phase: Phase,
     /// `status.reason` and `status.message`: why the pod has failed.
@@ -68,6 +89,19 @@ pub struct WarmerPod {
     pub unschedulable: Box<str>,
     /// The state of the init container.
     pub init: ContainerState,
+    /// The images that it pulls: one, unless its shape has a container for each; never none.
+    pub images: Vec<WarmerImage>,
+}
+
+/// An image of a warmer pod, and the container by which its node pulls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WarmerImage {
+    /// As it was asked for.
+    pub wanted: Box<str>,
+    /// The index of the container in `spec.containers`: webhooks may put others before it.
+    pub index: usize,
+    /// The image in the spec.
+    pub image: Box<str>,
     /// The container, as its node reports it.
     pub container: Reported,
 }
@@ -148,7 +182,14 @@ struct AnnotationsWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct SpecWire {
+    os: Lenient<Object<OsWire>>,
     containers: Objects<ContainerWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OsWire {
+    name: Text,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -192,13 +233,16 @@ impl<'de> Deserialize<'de> for WarmerPodWire {
 }
 
 impl WarmerPodWire {
-    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the annotations or the container.
+    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the annotations or a container for each image.
     #[must_use]
     pub fn read(self) -> Option<WarmerPod> {
         let Self { meta, spec, status, .. } = self;
         let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
-        let mut containers = spec.containers.value.into_iter().map(|container| container.value.0).enumerate();
-        let (index, container) = containers.find(|(_, container)| container.name.value.as_deref() == Some(CONTAINER))?;
+        let wanted = annotations.image.value?;
+        let shape = shape(&spec);
+        let container = |number| if shape == Shape::InPlace { CONTAINER.to_owned() } else { format!("{NUMBERED_CONTAINER}{number}") };
+        let images = wanted.split(' ').enumerate().map(|(number, wanted)| image(wanted, &container(number), &spec, &status));
+        let images = images.collect::<Option<Vec<_>>>()?;
         Some(WarmerPod {
             name: meta.name.value?,
             uid: meta.uid.value?,
@@ -208,18 +252,33 @@ impl WarmerPodWire {
             job_namespace: labels.job_namespace.value.unwrap_or_default(),
             generation: meta.generation.value.unwrap_or_default(),
             node: annotations.node.value?,
-            wanted: annotations.image.value?,
+            shape,
             before: annotations.before.value,
             deleting: meta.deletion_timestamp.value.0,
-            index,
-            image: container.image.value.unwrap_or_default(),
             phase: Phase::read(status.phase.value.as_deref()),
             trouble: trouble(&status),
             unschedulable: unschedulable(&status.conditions),
-            init: reported(status.init_container_statuses, INIT_CONTAINER).state,
-            container: reported(status.container_statuses, CONTAINER),
+            init: reported(&status.init_container_statuses, INIT_CONTAINER).state,
+            images,
         })
     }
+}
+
+fn shape(spec: &SpecWire) -> Shape {
+    let mut names = spec.containers.value.iter().filter_map(|container| container.value.0.name.value.as_deref());
+    match spec.os.value.0.name.value.as_deref() {
+        _ if !names.any(|name| name.starts_with(NUMBERED_CONTAINER)) => Shape::InPlace,
+        Some("windows") => Shape::ImpossibleCommand(System::Windows),
+        _ => Shape::ImpossibleCommand(System::Linux),
+    }
+}
+
+/// What the container of this name is to pull, and what its node says of it.
+fn image(wanted: &str, name: &str, spec: &SpecWire, status: &StatusWire) -> Option<WarmerImage> {
+    let mut containers = spec.containers.value.iter().map(|container| &container.value.0).enumerate();
+    let (index, container) = containers.find(|(_, container)| container.name.value.as_deref() == Some(name))?;
+    let image = container.image.value.clone().unwrap_or_default();
+    Some(WarmerImage { wanted: wanted.into(), index, image, container: reported(&status.container_statuses, name) })
 }
 
 fn trouble(status: &StatusWire) -> Box<str> {
@@ -232,8 +291,8 @@ fn unschedulable(conditions: &Objects<ConditionWire>) -> Box<str> {
     found.and_then(|condition| condition.message.value.clone()).unwrap_or_default()
 }
 
-fn reported(statuses: Objects<ReportedWire>, name: &str) -> Reported {
-    let mut statuses = statuses.value.into_iter().map(|status| status.value.0);
+fn reported(statuses: &Objects<ReportedWire>, name: &str) -> Reported {
+    let mut statuses = statuses.value.iter().map(|status| status.value.0.clone());
     let found = statuses.find(|status| status.name.value.as_deref() == Some(name));
     found.map_or_else(Reported::default, |status| Reported {
         image: status.image.value.unwrap_or_default(),
@@ -270,11 +329,36 @@ mod tests {
     #[test]
     fn what_decisions_need_is_read() {
         let read = read(pod()).unwrap();
-        assert_eq!((&*read.node, &*read.wanted, read.before.as_deref(), read.index), ("n", "app:1", Some("containerd://1"), 1));
-        assert_eq!((&*read.image, &*read.trouble, &*read.unschedulable), ("docker.io/library/app:1", "Evicted: no room", "no node"));
-        assert_eq!((&*read.container.image_id, &*read.container.container_id, read.generation), ("d", "c", 3));
+        let [image] = &*read.images else { panic!("{read:?}") };
+        assert_eq!((&*read.node, read.shape, read.before.as_deref(), read.generation), ("n", Shape::InPlace, Some("containerd://1"), 3));
+        assert_eq!((&*image.wanted, &*image.image, image.index), ("app:1", "docker.io/library/app:1", 1));
+        assert_eq!((&*read.trouble, &*read.unschedulable), ("Evicted: no room", "no node"));
+        assert_eq!((&*image.container.image_id, &*image.container.container_id), ("d", "c"));
         assert!(matches!(read.init, ContainerState::Running { .. }));
-        assert!(matches!(read.container.state, ContainerState::Waiting { reason, .. } if &*reason == "ErrImagePull"));
+        assert!(matches!(&image.container.state, ContainerState::Waiting { reason, .. } if &**reason == "ErrImagePull"));
+    }
+
+    #[test]
+    fn a_pod_of_several_images_has_a_container_for_each() {
+        let mut several = pod();
+        several["metadata"]["annotations"][IMAGE] = "app:1 b:2".into();
+        several["spec"]["containers"] =
+            json!([{"name": "injected"}, {"name": "image-1", "image": "r/b:2"}, {"name": "image-0", "image": "app:1"}]);
+        several["status"]["containerStatuses"] = json!([{"name": "image-1", "containerID": "c1"}]);
+        let images = read(several.clone()).unwrap().images;
+        let texts: Vec<_> =
+            images.iter().map(|image| (&*image.wanted, &*image.image, image.index, &*image.container.container_id)).collect();
+        assert_eq!(texts, [("app:1", "app:1", 2, ""), ("b:2", "r/b:2", 1, "c1")]);
+        assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Linux));
+        several["spec"]["os"] = json!({"name": "windows"});
+        assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Windows));
+        several["metadata"]["annotations"][IMAGE] = "app:1 b:2 c:3".into();
+        assert_eq!(read(several), None);
+    }
+
+    #[test]
+    fn no_file_system_can_hold_the_impossible_command() {
+        assert!(IMPOSSIBLE_COMMAND.strip_prefix('/').is_some_and(|name| name.len() > 255 && !name.contains('/')));
     }
 
     #[test]
@@ -282,7 +366,7 @@ mod tests {
         for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
             let mut odd = pod();
             odd["status"] = strange.clone();
-            assert_eq!(read(odd).unwrap().container, Reported::default(), "{strange}");
+            assert_eq!(read(odd).unwrap().images[0].container, Reported::default(), "{strange}");
             let mut odd = pod();
             odd["metadata"]["annotations"] = strange.clone();
             assert_eq!(read(odd), None, "{strange}");

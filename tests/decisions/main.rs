@@ -38,5 +38,6 @@ mod warm;
 mod warm_jobs;
 mod warm_known;
 mod warm_pods;
+mod warm_shapes;
 mod writes;
 mod wrong_types;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet::decide::warm::pulled::Pulled;
+use swaplet::decide::warm::shape::Shapes;
 use swaplet::decide::warm::{Action, Answer, Elsewhere, End, Limits, Warming};
-use swaplet::objects::warmer_pod::{WarmerPod, WarmerPodWire};
+use swaplet::objects::warmer_pod::{Shape, WarmerPod, WarmerPodWire};
 
 pub const A: &str = "r.example/a:1";
 pub const B: &str = "r.example/b:1";
@@ -79,7 +80,7 @@ impl Node {
 
     pub fn with(images: &[&str], limits: Limits) -> Self {
         let mut warming = Warming::new(images.iter().map(|image| (*image).into()).collect(), limits);
-        warming.add("n", true, Duration::ZERO);
+        warming.add("n", Shapes::in_place(), true, Duration::ZERO);
         Self { warming, now: Duration::ZERO }
     }
 
@@ -113,8 +114,8 @@ impl Node {
     /// A pod is made with this image; while that is under way nothing else is written.
     pub fn creates(&mut self, image: &str, uid: &str) -> &mut Self {
         let action = self.step();
-        let Some(Action::Create { image: made, .. }) = &action else { panic!("no creation: {action:?}") };
-        assert_eq!(&**made, image);
+        let Some(Action::Create { shape: Shape::InPlace, images, .. }) = &action else { panic!("no creation: {action:?}") };
+        assert_eq!(images[..], [image.into()]);
         self.is_silent();
         self.answers(&action.unwrap(), Answer::Pod(Box::new(pod(uid, image, None, &nothing()))))
     }

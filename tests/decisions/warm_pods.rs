@@ -5,9 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use swaplet::decide::node_class::Recognised;
 use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::warm::nodes::why_not;
+use swaplet::decide::warm::nodes::shapes;
 use swaplet::decide::warm::pulled::Pulled;
+use swaplet::decide::warm::shape::{ShapeChoice, Shapes};
 use swaplet::decide::warm::{Action, Answer, Elsewhere, Limits, Warming};
+use swaplet::objects::warmer_pod::Shape;
 
 use crate::node_classes::node as node_object;
 use crate::warm::{A, B, Node, nothing, object, pod, read, refused, running, seconds};
@@ -81,8 +83,8 @@ fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
 fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("a", true, Duration::ZERO);
-    warming.add("b", true, Duration::ZERO);
+    warming.add("a", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("b", Shapes::in_place(), true, Duration::ZERO);
     let creates = |warming: &mut Warming| {
         let created = warming
             .step(Duration::ZERO, |_| Elsewhere::default())
@@ -92,7 +94,7 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
     };
     assert_eq!(creates(&mut warming), ["a".into()]);
     assert!(creates(&mut warming).is_empty(), "one at a time");
-    let create = Action::Create { image: A.into(), number: 0 };
+    let create = Action::Create { shape: Shape::InPlace, images: vec![A.into()], number: 0 };
     let mut pod = pod("u", A, None, &nothing());
     pod.node = "a".into();
     warming.written("a", &create, Answer::Pod(Box::new(pod)), Duration::ZERO);
@@ -106,8 +108,8 @@ fn w11_a_node_that_goes_fails_with_that_reason_and_its_slot_is_free() {
 fn a_slot_is_taken_until_the_pod_is_gone() {
     let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 0, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", true, Duration::ZERO);
-    warming.add("z", true, Duration::ZERO);
+    warming.add("n", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("z", Shapes::in_place(), true, Duration::ZERO);
     let mut node = Node { warming, now: Duration::ZERO };
     node.creates(A, "u").after(100);
     assert!(matches!(node.step(), Some(Action::Delete { .. })), "a pull that may still be under way");
@@ -123,7 +125,7 @@ fn a_slot_is_taken_until_the_pod_is_gone() {
 #[test]
 fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
     let mut node = Node::new(&[A]);
-    let create = Action::Create { image: A.into(), number: 0 };
+    let create = Action::Create { shape: Shape::InPlace, images: vec![A.into()], number: 0 };
     assert_eq!(node.step(), Some(create.clone()));
     node.answers(&create, Answer::Failed { retry_after: Some(seconds(7)) }).after(6).is_silent();
     assert_eq!(node.after(1).step(), Some(create.clone()), "the same name: two pods are impossible");
@@ -136,8 +138,8 @@ fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
 fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
     let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", true, Duration::ZERO);
-    warming.add("z", true, Duration::ZERO);
+    warming.add("n", Shapes::in_place(), true, Duration::ZERO);
+    warming.add("z", Shapes::in_place(), true, Duration::ZERO);
     let mut node = Node { warming, now: Duration::ZERO };
     let create = node.step().unwrap();
     node.answers(&create, Answer::Failed { retry_after: None }).is_silent();
@@ -150,10 +152,10 @@ fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
 fn a_node_that_only_waits_for_another_try_gives_its_slot_to_those_who_want_it() {
     let limits = Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 1, ask_again: None };
     let mut warming = Warming::new(vec![A.into()], limits);
-    warming.add("n", true, Duration::ZERO);
+    warming.add("n", Shapes::in_place(), true, Duration::ZERO);
     let mut node = Node { warming, now: Duration::ZERO };
     node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).is_silent();
-    node.warming.add("z", true, Duration::ZERO);
+    node.warming.add("z", Shapes::in_place(), true, Duration::ZERO);
     node.deletes("u");
     let actions = node.warming.step(node.now, |_| Elsewhere::default());
     assert!(matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"), "{actions:?}");
@@ -218,7 +220,7 @@ fn an_image_that_a_webhook_rewrites_is_judged_by_what_is_stored() {
 
 #[test]
 fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() {
-    let create = |image: &str| Action::Create { image: image.into(), number: 0 };
+    let create = |image: &str| Action::Create { shape: Shape::InPlace, images: vec![image.into()], number: 0 };
     let denied = |why: &str| Answer::Denied(why.to_owned());
     let mut node = Node::new(&[A, B]);
     assert_eq!(node.step(), Some(create(A)));
@@ -271,7 +273,7 @@ fn an_older_state_of_the_pod_changes_nothing() {
 fn nodes_that_keep_no_images_are_left_out_with_the_reason() {
     let why = |labels: &[&str], taints: &[&str]| {
         let node = node_object("x", labels, taints, &[]);
-        why_not(&node, &Recognised::of(&node, &NodeTable::built_in()))
+        shapes(&node, &Recognised::of(&node, &NodeTable::built_in()), ShapeChoice::InPlace).err()
     };
     assert_eq!(why(&["kubernetes.io/os=linux", "kubernetes.io/arch=arm64"], &[]), None);
     assert_eq!(why(&["type=virtual-kubelet", "swaplet.io/node-class=Kubelet"], &[]), None);

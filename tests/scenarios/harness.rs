@@ -26,6 +26,7 @@ use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::decide::restart::ParkImage;
+use swaplet::decide::warm::shape::ShapeChoice;
 use swaplet::image::build::derived_paths;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet::testbed::{ApiServer, Clock};
@@ -194,6 +195,7 @@ impl World {
             settings.warm = Some(WarmSettings {
                 namespace: namespace.into(),
                 park_image: park_image.into(),
+                shape: ShapeChoice::Auto,
                 exit_image: None,
                 startup_taint_timeout: None,
                 resolve: crate::pull_jobs::no_registry(),

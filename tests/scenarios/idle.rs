@@ -10,6 +10,7 @@ use swaplet::controller::restart_on::RestartOnSettings;
 use swaplet::controller::run::Settings;
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::openkruise::Coexist;
+use swaplet::decide::warm::shape::ShapeChoice;
 use swaplet::testbed::apiserver::{Effect, Recorded, RuleId, Verb};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World};
@@ -33,6 +34,7 @@ impl World {
             settings.warm = Some(WarmSettings {
                 namespace: "state".into(),
                 park_image: PARK.into(),
+                shape: ShapeChoice::Auto,
                 exit_image: None,
                 startup_taint_timeout: None,
                 resolve: crate::pull_jobs::no_registry(),

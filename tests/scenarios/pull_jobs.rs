@@ -4,6 +4,7 @@ mod crowd;
 mod exit_images;
 mod nodes;
 mod pins;
+mod shapes;
 mod sharing;
 mod startup_taint;
 mod troubles;

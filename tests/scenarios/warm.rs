@@ -1,5 +1,7 @@
 //! Warming on mock nodes: the real loop, scheduler and kubelets, in virtual time.
 
+mod shapes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +12,7 @@ use serde_json::{Value, json};
 use swaplet::controller::warm::{Finished, Job, News, WarmError, warm};
 use swaplet::controller::writer_warm::Warmers;
 use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::warm::shape::ShapeChoice;
 use swaplet::decide::warm::{End, Limits};
 use swaplet::objects::pull_job::PodWishes;
 use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
@@ -162,7 +165,7 @@ fn job(images: Vec<Box<str>>, parallelism: usize) -> Job {
         life_seconds: 86_400,
     };
     let limits = Limits { parallelism, timeout: Duration::from_secs(120), backoff_limit: 2, ask_again: None };
-    Job { images, selector: String::new(), names: BTreeSet::new(), limits, warmers, table: NodeTable::built_in() }
+    Job { images, selector: String::new(), names: BTreeSet::new(), limits, warmers, table: NodeTable::built_in(), shape: ShapeChoice::Auto }
 }
 
 pub fn missing(pattern: &str) -> ImageOptions {

@@ -17,6 +17,7 @@ restart-on-config: set restart.onConfig.enabled
 warm: set warm.jobs.enabled
 warm-namespace: set warm.namespace
 warm-exit-images: set warm.jobs.exitImages
+warm-shape: set warm.jobs.shape
 warm-startup-taint: set warm.jobs.startupTaint
 warm-startup-taint-timeout: set warm.jobs.startupTaintSeconds
 park-image: set parkImage

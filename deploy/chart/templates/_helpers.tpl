@@ -123,6 +123,7 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if .Values.warm.jobs.enabled }}
 - --warm
 - --warm-namespace={{ include "swaplet.warmNamespace" . }}
+- --warm-shape={{ .Values.warm.jobs.shape }}
 {{- if .Values.warm.jobs.exitImages }}
 - --warm-exit-images
 {{- end }}

@@ -66,6 +66,7 @@ async fn rights_follow_what_is_on() {
 
     let jobs = rendered(&format!(
         "{VALUES},parkImage=r.example/park:1,warm.enabled=true,warm.namespace=w,warm.jobs.enabled=true,warm.jobs.secretNamespaces={{a}},warm.jobs.exitImages=true,\
+         warm.jobs.shape=impossible-command,\
          warm.jobs.startupTaint=true,warm.jobs.startupTaintSeconds=60,\
          predownload.enabled=true,namespaces={{a}}"
     ))
@@ -82,6 +83,7 @@ async fn rights_follow_what_is_on() {
     for word in [
         "- --warm\n",
         "- --warm-namespace=w\n",
+        "- --warm-shape=impossible-command\n",
         "- --warm-exit-images\n",
         "- --warm-startup-taint\n",
         "- --warm-startup-taint-timeout=60\n",

@@ -63,6 +63,7 @@ fn values(world: &World, arguments: &[&str]) -> String {
             "--warm-exit-images" => "warm.jobs.exitImages=true".to_owned(),
             "--warm-startup-taint" => "warm.jobs.startupTaint=true".to_owned(),
             "--warm-startup-taint-timeout" => format!("warm.jobs.startupTaintSeconds={}", value()),
+            "--warm-shape" => format!("warm.jobs.shape={}", value()),
             // An installation keeps its state beside itself.
             "--state-namespace" if value() == world.namespace => continue,
             // Somewhere else than in the namespace of the case, where only pods with secrets are then.

@@ -4,8 +4,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use swaplet::controller::writer_warm;
+use swaplet::controller::writer_warm::{self, Warmers};
 use swaplet::objects::parked::PARKED;
+use swaplet::objects::warmer_pod::{IMPOSSIBLE_COMMAND, Shape, System};
 
 use super::legal::{brought_back, image, parking, warmers};
 use super::pods::{DIGEST, OTHER, main, pod};
@@ -215,11 +216,53 @@ async fn another_way_of_writing(leashed: &Leashed) {
     leashed.is_denied_by("pods", MAINS, patched, &"JSON patch");
 }
 
+/// What is said of the shape of a warmer pod, of its containers and of the rest.
+const WARMERS: (&str, &str, &str) =
+    ("a warmer pod has the init container park", "the containers of a warmer pod have no", "no part of its node");
+
+/// Pods that pull several images at once, for Linux and Windows, and what would make more of them than that.
+fn of_several_images(warmers: &Warmers) -> Vec<(Value, &'static str)> {
+    let (shape, rights, node) = WARMERS;
+    let images = ["any.example/a:v1".into(), "any.example/b:v1".into()];
+    let good = |system| writer_warm::pod(warmers, "node", Shape::ImpossibleCommand(system), &images, 1);
+    let with = |system, path: &str, key: &str, value: Value| {
+        let mut bad = good(system);
+        bad.pointer_mut(path).unwrap()[key] = value;
+        bad
+    };
+    let linux = |path: &str, key: &str, value: Value| with(System::Linux, path, key, value);
+    let windows = |path: &str, key: &str, value: Value| with(System::Windows, path, key, value);
+    let another = json!({"name": "image-8", "image": "any.example/c:v1", "command": [IMPOSSIBLE_COMMAND]});
+    let init = json!([{"name": "image-2", "image": "any.example/c:v1", "command": [IMPOSSIBLE_COMMAND]}]);
+    let nine: Vec<_> = (0..9).map(|number| format!("any.example/{number}:v1").into()).collect();
+    let options = json!({"runAsNonRoot": true, "windowsOptions": {"runAsUserName": "ContainerAdministrator"}});
+    vec![
+        (linux("/spec/containers/1", "command", json!(["/bin/sh"])), shape),
+        (linux("/spec/containers/1", "command", json!([&IMPOSSIBLE_COMMAND[..256]])), shape),
+        (linux("/spec/containers/1", "command", Value::Null), shape),
+        (linux("/spec/containers/1", "args", json!(["x"])), shape),
+        (linux("/spec/containers/1", "name", json!("evil")), shape),
+        (linux("/spec", "containers", json!([good(System::Linux)["spec"]["containers"][0], another])), shape),
+        (writer_warm::pod(warmers, "node", Shape::ImpossibleCommand(System::Linux), &nine, 1), shape),
+        (linux("/spec", "initContainers", init), shape),
+        (linux("/spec", "restartPolicy", json!("Always")), shape),
+        (linux("/spec", "volumes", json!([{"name": "host", "hostPath": {"path": "/"}}])), shape),
+        (linux("/spec/containers/0", "env", json!([{"name": "LD_PRELOAD", "value": "/x"}])), rights),
+        (linux("/spec/containers/0", "securityContext", Value::Null), rights),
+        (linux("/spec/containers/0", "lifecycle", json!({"postStart": {"exec": {"command": ["/bin/sh"]}}})), rights),
+        (linux("/spec", "hostPID", json!(true)), node),
+        (linux("/spec", "securityContext", json!({"runAsNonRoot": true})), node),
+        (windows("/spec", "securityContext", options), node),
+        (windows("/spec", "securityContext", json!({"runAsNonRoot": true})), node),
+        (windows("/spec/containers/0", "securityContext", json!({"windowsOptions": {"runAsUserName": "ContainerAdministrator"}})), rights),
+    ]
+}
+
 #[tokio::test]
 async fn what_no_token_of_ours_can_make_or_delete() {
     let leashed = Leashed::new("leash-warmers").await;
     let warmers = warmers(&leashed);
-    let good = writer_warm::pod(&warmers, "node", "any.example/image:v1", 1);
+    let good = writer_warm::pod(&warmers, "node", Shape::InPlace, &["any.example/image:v1".into()], 1);
     let set = |path: &str, value: Value| {
         let mut bad = good.clone();
         *bad.pointer_mut(path).unwrap_or_else(|| panic!("{path}")) = value;
@@ -230,8 +273,7 @@ async fn what_no_token_of_ours_can_make_or_delete() {
         bad.pointer_mut(path).unwrap()[key] = value;
         bad
     };
-    let (shape, rights, node) =
-        ("a warmer pod has the init container park", "the containers of a warmer pod have no", "no part of its node");
+    let (shape, rights, node) = WARMERS;
     let container = |name: &str| json!({"name": name, "image": "any.example/image:v1"});
     let writes = [
         (pod(&leashed, "new", "Never", json!([main(&leashed)])), "warmer pods only"),
@@ -254,7 +296,7 @@ async fn what_no_token_of_ours_can_make_or_delete() {
         (set("/spec/securityContext", json!({"runAsNonRoot": false})), node),
     ];
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
-    for (pod, message) in writes {
+    for (pod, message) in writes.into_iter().chain(of_several_images(&warmers)) {
         let object: Pod = serde_json::from_value(pod.clone()).unwrap();
         let answer = pods.create(&dry_post(), &object).await.map_err(|error| error.to_string());
         leashed.is_denied_by("warmers", message, answer, &pod["spec"]);

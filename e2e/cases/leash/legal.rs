@@ -11,6 +11,7 @@ use swaplet::decide::decision::Finish;
 use swaplet::objects::parked::{PARKED, Parked};
 use swaplet::objects::pod::Phase;
 use swaplet::objects::pull_job::PodWishes;
+use swaplet::objects::warmer_pod::{Shape, System};
 
 use super::pods::{DIGEST, pod, side};
 use super::{Leashed, dry_post};
@@ -147,7 +148,7 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     let leashed = Leashed::new("leash-warms").await;
     let warmers = warmers(&leashed);
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
-    let mut made = writer_warm::pod(&warmers, "nowhere", "any.example/image:v1", 1);
+    let mut made = writer_warm::pod(&warmers, "nowhere", Shape::InPlace, &["any.example/image:v1".into()], 1);
     made["spec"]["schedulerName"] = json!("nobody");
     let made = pods.create(&PostParams::default(), &serde_json::from_value(made).unwrap()).await.unwrap();
     let name = made.metadata.name.unwrap();
@@ -162,6 +163,11 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
         assert!(words.contains("of a warmer pod swaplet may change"), "{words}");
     }
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
+    for system in [System::Linux, System::Windows] {
+        let images: Vec<_> = (0..8).map(|number| format!("any.example/{number}:v1").into()).collect();
+        let made = writer_warm::pod(&warmers, "nowhere", Shape::ImpossibleCommand(system), &images, 2);
+        pods.create(&dry_post(), &serde_json::from_value(made).unwrap()).await.unwrap();
+    }
     leashed.done().await;
 }
 

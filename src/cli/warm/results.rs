@@ -33,9 +33,9 @@ impl Progress {
         }
         match (&mut self.bars, news) {
             (Some(bars), News::Nodes { warmable, .. }) => bars.see_nodes(*warmable),
-            (Some(bars), News::Begun { node, image }) => bars.begun(&printable(node), &printable(image)),
+            (Some(bars), News::Begun { node, images }) => bars.begun(&printable(node), &printable(&images.join(", "))),
             (Some(bars), News::Ended(ended)) => bars.ended(&printable(&ended.node)),
-            (_, News::Trouble(_)) | (None, _) => {}
+            (_, News::OtherShape { .. } | News::Trouble(_)) | (None, _) => {}
         }
     }
 
@@ -52,6 +52,7 @@ impl Progress {
                 vec![format!("[{}/{}] {}", self.done, self.all, sentence(ended))]
             }
             News::Begun { .. } => Vec::new(),
+            News::OtherShape { node, why } => vec![format!("{node}: its images are pulled by pods of another shape, for {why}")],
             News::Trouble(trouble) => vec![format!("warning: {trouble}; trying again")],
         }
     }

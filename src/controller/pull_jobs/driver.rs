@@ -27,6 +27,7 @@ use crate::controller::watch::{Event, watch_selected};
 use crate::controller::watch_many::watch_all_selected;
 use crate::controller::writer::Writer;
 use crate::decide::warm::pulled::Pulled;
+use crate::decide::warm::shape::ShapeChoice;
 use crate::objects::node::NodeWire;
 use crate::objects::pull_job::JobKind;
 use crate::objects::warmer_pod::{JOB, WarmerPodWire};
@@ -44,6 +45,8 @@ pub struct WarmSettings {
     pub namespace: Box<str>,
     /// The image whose program the pods run.
     pub park_image: Box<str>,
+    /// In which shape the pods are made.
+    pub shape: ShapeChoice,
     /// The exit image that every node is to have that keeps images, and with it those that are derived; `None`: jobs alone say what is pulled.
     pub exit_image: Option<Box<str>>,
     /// How long a node with the startup taint is kept from pods until its images are there; `None`: the taint is left alone.
@@ -59,6 +62,7 @@ impl fmt::Debug for WarmSettings {
         out.debug_struct("WarmSettings")
             .field("namespace", &self.namespace)
             .field("park_image", &self.park_image)
+            .field("shape", &self.shape)
             .field("exit_image", &self.exit_image)
             .field("startup_taint_timeout", &self.startup_taint_timeout)
             .finish_non_exhaustive()

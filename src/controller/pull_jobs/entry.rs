@@ -241,6 +241,11 @@ impl Entry {
         self.run.as_mut().map(|run| run.warming.take_defects()).unwrap_or_default()
     }
 
+    /// The nodes on which pods of another shape are used now, and why.
+    pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
+        self.run.as_mut().map(|run| run.warming.fallbacks()).unwrap_or_default()
+    }
+
     pub fn news(&mut self) -> Vec<Ended> {
         self.run.as_mut().map(|run| run.warming.news()).unwrap_or_default()
     }

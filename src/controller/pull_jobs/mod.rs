@@ -80,13 +80,14 @@ impl PullJobs {
     pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
         let exit_images = exit_images::uid(&settings, &namespaces);
         let kept = exit_images::job(&settings, &exit_images, &BTreeSet::new());
+        let shape = settings.shape;
         let startup_taints = settings.startup_taint_timeout.map(StartupTaints::new);
         Self {
             settings,
             namespaces,
             exit_images,
             jobs: Jobs::new(kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect()),
-            nodes: Nodes::new(table, startup_taints),
+            nodes: Nodes::new(table, shape, startup_taints),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
             lists: BTreeMap::new(),
@@ -292,9 +293,12 @@ impl PullJobs {
     /// What one job has proved counts for the others, where their pods would prove the same.
     fn share(&mut self, now: Duration) {
         let mut found = Vec::new();
-        for (key, news) in self.jobs.each(now, |key, entry| (key.clone(), entry.news())) {
+        for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| (key.clone(), (entry.fallbacks(), entry.news()))) {
+            let (namespace, name) = (&key.1, &key.2);
+            for (node, why) in fallbacks {
+                tracing::warn!(%namespace, job = %name, %node, %why, "the images of the job are pulled by pods of another shape on this node");
+            }
             for ended in news {
-                let (namespace, name) = (&key.1, &key.2);
                 match &ended.end {
                     End::Succeeded => {
                         tracing::info!(%namespace, job = %name, node = %ended.node, image = %ended.image, "the image is on the node");

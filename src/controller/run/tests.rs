@@ -23,6 +23,7 @@ use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::node_table::NodeTable;
 use crate::decide::openkruise::Coexist;
+use crate::decide::warm::shape::ShapeChoice;
 use crate::isolated::break_for;
 use crate::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use crate::testbed::{ApiServer, Clock};
@@ -89,6 +90,7 @@ impl World {
                 park_image: "registry.example/park:1".into(),
                 exit_image: None,
                 startup_taint_timeout: None,
+                shape: ShapeChoice::Auto,
                 resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
                 time_of_day: Arc::new(move || clock.now()),
             });

@@ -6,7 +6,7 @@
 
 use crate::image::ImageReference;
 use crate::objects::pod::ContainerState;
-use crate::objects::warmer_pod::{Reported, WarmerPod};
+use crate::objects::warmer_pod::{Reported, Shape, WarmerImage, WarmerPod};
 
 /// The kubelet's reasons for a pull that did not work (`kubelet/images/types.go`).
 const PULL_FAILURES: [&str; 7] = [
@@ -22,6 +22,11 @@ const PULL_FAILURES: [&str; 7] = [
 /// The kubelet's reasons for what comes after a pull and did not work (`kuberuntime_container.go`, startContainer). `CrashLoopBackOff` is
 /// none of them: after a failed pull it is said of the container before (measured on 1.34.4).
 const PAST_THE_PULL: [&str; 3] = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
+
+/// The runtimes' reasons for a container that was made of its image and whose program could not be started (containerd: `errorStartReason`
+/// in `container_start.go`, measured with 2.1; cri-dockerd: `container_status.go`). CRI-O makes no such container: its kubelet says
+/// `CreateContainerError`.
+const NOT_STARTED: [&str; 2] = ["StartError", "ContainerCannotRun"];
 
 /// What containerd says of an image that has nothing for the node's platform: trying again does not help.
 const WRONG_PLATFORM: &str = "no match for platform";
@@ -44,23 +49,46 @@ pub enum Verdict {
     /// There is a new container, and no telling which image it runs: as with two names of the same bytes. A pod that has never had another
     /// image would tell.
     Unclear,
+    /// A container has run a program, though its command is one that no image has; how that was seen.
+    HasRun(Box<str>),
     /// Nothing yet.
     Pending,
 }
 
-/// Judges the status of a warmer pod. `announced` is whether the kubelet has said, of this pod, that the image of its spec is pulled or
-/// already there.
+/// Judges what the status of a warmer pod says of one of its images. `announced` is whether the kubelet has said, of this pod, that the
+/// image of its spec is pulled or already there.
 #[must_use]
-pub fn judge(pod: &WarmerPod, announced: bool) -> Verdict {
-    let Reported { container_id, state, .. } = &pod.container;
+pub fn judge(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
+    match pod.shape {
+        Shape::InPlace => judge_in_place(pod, image, announced),
+        Shape::ImpossibleCommand(_) => judge_impossible(&image.container),
+    }
+}
+
+/// Each container has one image all its life, and must not have run.
+fn judge_impossible(container: &Reported) -> Verdict {
+    match &container.state {
+        // Made up for a container that never was: the pod has been ended from outside.
+        ContainerState::Terminated(_) if container.image_id.is_empty() || container.container_id.is_empty() => Verdict::Pending,
+        ContainerState::Terminated(ended) if NOT_STARTED.contains(&&*ended.reason) => Verdict::Pulled,
+        ContainerState::Terminated(ended) => Verdict::HasRun(format!("it has ended with {}", ended.exit_code.unwrap_or(-1)).into()),
+        ContainerState::Running { .. } => Verdict::HasRun("it runs".into()),
+        ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => refused(reason, message),
+        ContainerState::Waiting { reason, .. } if PAST_THE_PULL.contains(&&**reason) => Verdict::Pulled,
+        ContainerState::Waiting { .. } | ContainerState::Unreported => Verdict::Pending,
+    }
+}
+
+fn judge_in_place(pod: &WarmerPod, image: &WarmerImage, announced: bool) -> Verdict {
+    let Reported { container_id, state, .. } = &image.container;
     let is_fresh = pod.before.is_none();
     let is_new = !container_id.is_empty() && pod.before.as_ref() != Some(container_id);
-    if is_new && (is_fresh || announced || is_called(&pod.container, &pod.image)) {
+    if is_new && (is_fresh || announced || is_called(&image.container, &image.image)) {
         return Verdict::Pulled;
     }
     match state {
         ContainerState::Waiting { reason, message } if PULL_FAILURES.contains(&&**reason) => {
-            let is_about_it = is_fresh || names(message, &pod.image);
+            let is_about_it = is_fresh || names(message, &image.image);
             if is_about_it { refused(reason, message) } else { Verdict::Pending }
         }
         ContainerState::Waiting { reason, .. } if PAST_THE_PULL.contains(&&**reason) => {
@@ -75,11 +103,21 @@ pub fn judge(pod: &WarmerPod, announced: bool) -> Verdict {
     }
 }
 
-/// Whether a pod has come so far that its container is next: its init container is done.
+/// Whether a pod has come so far that its containers are next: its init container is done, or its node has taken it where it has none.
 #[must_use]
 pub fn has_started(pod: &WarmerPod) -> bool {
     let init_is_done = matches!(&pod.init, ContainerState::Terminated(ended) if ended.exit_code == Some(0));
-    init_is_done || !pod.container.container_id.is_empty()
+    let is_begun = |image: &WarmerImage| match pod.shape {
+        Shape::InPlace => !image.container.container_id.is_empty(),
+        Shape::ImpossibleCommand(_) => image.container.state != ContainerState::Unreported,
+    };
+    init_is_done || pod.images.iter().any(is_begun)
+}
+
+/// That a container has run which must not, and how that was seen.
+#[must_use]
+pub fn has_run(how: &str) -> String {
+    format!("the image may be there, but a container of it was started, though no image has its command: {how}")
 }
 
 /// Why a pod has not started, in words.

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::evidence::{Verdict, judge};
+use super::evidence::{Verdict, has_run, judge};
 use super::pulled::Pulled;
 use crate::image::ImageReference;
 use crate::objects::pod::{ContainerState, Phase};
-use crate::objects::warmer_pod::{NAME_PREFIX, WarmerPod};
+use crate::objects::warmer_pod::{NAME_PREFIX, WarmerImage, WarmerPod};
 
 /// A node, and the images that it lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,33 +122,37 @@ impl ListedNode {
 
 /// What pods and Events say.
 struct Facts<'a> {
-    pods: Vec<(&'a WarmerPod, Verdict)>,
+    pulls: Vec<(&'a WarmerPod, &'a WarmerImage, Verdict)>,
     events: Vec<&'a Announced>,
 }
 
 impl<'a> Facts<'a> {
     fn of(pods: &'a [WarmerPod], events: &'a [Announced]) -> Self {
-        let is_announced = |pod: &WarmerPod| events.iter().any(|event| event.uid == pod.uid && event.pulled.image == pod.image);
+        let is_announced =
+            |pod: &WarmerPod, image: &WarmerImage| events.iter().any(|event| event.uid == pod.uid && event.pulled.image == image.image);
         // What leaves keeps no image.
         let stays = |pod: &&WarmerPod| !pod.deleting && !matches!(pod.phase, Phase::Succeeded | Phase::Failed);
-        Self { pods: pods.iter().filter(stays).map(|pod| (pod, judge(pod, is_announced(pod)))).collect(), events: events.iter().collect() }
+        let pulls = pods.iter().filter(stays).flat_map(|pod| pod.images.iter().map(move |image| (pod, image)));
+        let pulls = pulls.map(|(pod, image)| (pod, image, judge(pod, image, is_announced(pod, image))));
+        Self { pulls: pulls.collect(), events: events.iter().collect() }
     }
 
     fn on(&self, node: &str) -> Self {
-        let pods = self.pods.iter().filter(|(pod, _)| *pod.node == *node).cloned().collect();
-        Self { pods, events: self.events.iter().filter(|event| *event.node == *node).copied().collect() }
+        let pulls = self.pulls.iter().filter(|(pod, ..)| *pod.node == *node).cloned().collect();
+        Self { pulls, events: self.events.iter().filter(|event| *event.node == *node).copied().collect() }
     }
 
     /// The images that warmer pods have or have had; those of other pods are told only to who asks for them.
     fn warmed(&self) -> Vec<Box<str>> {
-        let of_pods = self.pods.iter().map(|(pod, _)| &pod.wanted);
+        let of_pods = self.pulls.iter().map(|(_, image, _)| &image.wanted);
         let of_events = self.events.iter().filter(|event| event.pod.starts_with(NAME_PREFIX)).map(|event| &event.pulled.image);
         let mut names = BTreeSet::new();
         of_pods.chain(of_events).filter(|image| names.insert(whole(image))).cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn knowledge(&self, image: &str) -> Option<Knowledge> {
-        let of_pods = self.pods.iter().filter(|(pod, _)| *whole(&pod.wanted) == *image).map(|(pod, verdict)| of_pod(pod, verdict));
+        let of_pods = self.pulls.iter().filter(|(_, pulled, _)| *whole(&pulled.wanted) == *image);
+        let of_pods = of_pods.map(|(pod, image, verdict)| of_pod(pod, image, verdict));
         let of_events = self.events.iter().filter(|event| *whole(&event.pulled.image) == *image);
         let latest = of_events.max_by_key(|event| event.at).map(|event| Knowledge::Announced((*event).clone()));
         of_pods.chain(latest).min_by_key(Knowledge::rank)
@@ -170,11 +174,12 @@ impl Knowledge {
     }
 }
 
-fn of_pod(pod: &WarmerPod, verdict: &Verdict) -> Knowledge {
+fn of_pod(pod: &WarmerPod, image: &WarmerImage, verdict: &Verdict) -> Knowledge {
     let name = pod.name.clone();
     match verdict {
-        Verdict::Pulled => Knowledge::Proved { pod: name, since: started_at(&pod.container.state) },
+        Verdict::Pulled => Knowledge::Proved { pod: name, since: started_at(&image.container.state) },
         Verdict::Refused { why, .. } => Knowledge::Failed { pod: name, why: why.clone() },
+        Verdict::HasRun(how) => Knowledge::Failed { pod: name, why: has_run(how).into() },
         Verdict::Unclear | Verdict::Pending => Knowledge::Pulling { pod: name },
     }
 }

@@ -1,26 +1,26 @@
 //! One node: which of its images are open, what its warmer pod does, and what is to be done next.
 
 mod edits;
+mod look;
+mod writes;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::evidence::{Verdict, has_started, judge, what_keeps};
+use super::evidence::{has_started, what_keeps};
 use super::image::ImageProgress;
 use super::pulled::Pulled;
-use super::{Action, Answer, End, Limits};
+use super::shape::Shapes;
+use super::{Action, End, Limits};
 use crate::objects::pod::Phase;
-use crate::objects::warmer_pod::WarmerPod;
+use crate::objects::warmer_pod::{Shape, WarmerPod};
 
 /// From the creation of a pod until its init container is done: more than a busy scheduler and the pull of a small image take.
 const START: Duration = Duration::from_secs(120);
-/// How long a status that proves nothing may stay as it is before a new pod is to tell: longer than a kubelet takes to act on a swap.
-const SETTLED: Duration = Duration::from_secs(10);
 /// The wait before a pod that was lost is made again: once per minute and node (reliability, W12).
 const REPLACE: Duration = Duration::from_secs(60);
-/// The wait after a write that failed, where the server does not say.
-const WRITE_AGAIN: Duration = Duration::from_secs(2);
-/// The wait for the watch to show what has made a write fail.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// As many images one pod pulls at most, where its shape has a container for each.
+const TOGETHER: usize = 8;
 
 /// One node.
 #[derive(Debug)]
@@ -41,6 +41,13 @@ pub(super) struct NodeProgress {
     /// When a pod was made the last time.
     asked: Duration,
     unready_since: Option<Duration>,
+    shapes: Shapes,
+    /// Why another shape is used now, until that was told.
+    pub fell_back: Option<Box<str>>,
+    /// An image was proved after a swap.
+    swaps_work: bool,
+    /// Each image gets a pod of its own, because of several together nothing was heard.
+    alone: bool,
     /// The image that the next pod begins with.
     first: Option<usize>,
     /// The end of the pod is our own doing.
@@ -63,10 +70,10 @@ struct Seen {
     pod: WarmerPod,
     /// Since when it says the same.
     same_since: Duration,
-    /// The image of the last write as the API server stored it.
-    stored: Option<Box<str>>,
+    /// The images after the last write as the API server stored them.
+    stored: Option<Vec<Box<str>>>,
     /// The images that the kubelet has announced.
-    announced: Vec<Box<str>>,
+    announced: BTreeSet<Box<str>>,
 }
 
 /// How it stands with the nodes that may pull at a time.
@@ -81,7 +88,7 @@ pub(super) struct Slots {
 }
 
 impl NodeProgress {
-    pub fn new(images: &[Box<str>], ready: bool, now: Duration) -> Self {
+    pub fn new(images: &[Box<str>], shapes: Shapes, ready: bool, now: Duration) -> Self {
         Self {
             images: images.iter().map(|image| ImageProgress::new(image)).collect(),
             ready,
@@ -93,6 +100,10 @@ impl NodeProgress {
             since: now,
             asked: now,
             unready_since: (!ready).then_some(now),
+            shapes,
+            fell_back: None,
+            swaps_work: false,
+            alone: false,
             first: None,
             expected: false,
             setbacks: 0,
@@ -146,7 +157,7 @@ impl NodeProgress {
             self.unsure = false;
             // One that was being deleted before it was known is no loss: an earlier life may have done it.
             self.expected = pod.deleting;
-            self.pod = Some(Seen { pod, same_since: now, stored: None, announced: Vec::new() });
+            self.pod = Some(Seen { pod, same_since: now, stored: None, announced: BTreeSet::new() });
             return;
         };
         if pod.generation < before.pod.generation {
@@ -154,11 +165,13 @@ impl NodeProgress {
             return;
         }
         let has_news = |of: fn(&WarmerPod) -> bool| of(&pod) && !of(&before.pod);
-        let is_swapped = pod.wanted != before.pod.wanted;
+        let wanted = |pod: &WarmerPod| pod.images.iter().map(|image| image.wanted.clone()).collect::<Vec<_>>();
+        let is_swapped = wanted(&pod) != wanted(&before.pod);
         if is_swapped || has_news(has_started) || has_news(|pod| pod.deleting) {
             self.since = now;
         }
-        let is_same = !is_swapped && pod.container == before.pod.container;
+        let containers = |pod: &WarmerPod| pod.images.iter().map(|image| image.container.clone()).collect::<Vec<_>>();
+        let is_same = !is_swapped && containers(&pod) == containers(&before.pod);
         let same_since = if is_same { before.same_since } else { now };
         self.pod = Some(Seen { pod, same_since, ..before });
     }
@@ -166,8 +179,8 @@ impl NodeProgress {
     /// The kubelet has said something of a pull of this pod; how long it took, where that is news.
     pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
         let seen = self.pod.as_mut().filter(|seen| *seen.pod.uid == *uid)?;
-        seen.announced.push(pulled.image.clone());
-        let asked_for = if seen.pod.image == pulled.image { &seen.pod.wanted } else { &pulled.image };
+        seen.announced.insert(pulled.image.clone());
+        let asked_for = seen.pod.images.iter().find(|image| image.image == pulled.image).map_or(&pulled.image, |image| &image.wanted);
         let told = self.images.iter_mut().find(|image| image.image == *asked_for);
         // A container that is started once more finds the image there, which is no news.
         let image = told.filter(|image| image.pulled.as_ref().is_none_or(|known| known.took.is_none()))?;
@@ -200,7 +213,7 @@ impl NodeProgress {
             None => self.create(slots.free || self.unsure, now),
             Some(seen) if seen.pod.deleting => self.wait_for_deletion(limits, now),
             Some(_) if self.is_done() => self.delete(true),
-            Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => self.delete(false),
+            Some(seen) if matches!(seen.pod.phase, Phase::Succeeded | Phase::Failed) => self.take_leave(limits, now),
             Some(seen) if !has_started(&seen.pod) => self.wait_for_start(now),
             Some(_) => self.go_on(limits, slots, now),
         };
@@ -213,9 +226,14 @@ impl NodeProgress {
             return None;
         }
         let first = self.first.filter(|first| self.images[*first].is_due(now));
-        let index = first.or_else(|| self.next(now))?;
+        let due = (0..self.images.len()).filter(|index| self.images[*index].is_due(now) && Some(*index) != first);
+        let most = if self.shapes.next == Shape::InPlace || self.alone { 1 } else { TOGETHER };
+        let images: Vec<_> = first.into_iter().chain(due).take(most).map(|index| self.images[index].image.clone()).collect();
+        if images.is_empty() {
+            return None;
+        }
         (self.first, self.asked) = (None, now);
-        Some(Action::Create { image: self.images[index].image.clone(), number: self.number })
+        Some(Action::Create { shape: self.shapes.next, images, number: self.number })
     }
 
     fn delete(&mut self, expected: bool) -> Option<Action> {
@@ -240,21 +258,16 @@ impl NodeProgress {
         self.delete(true)
     }
 
-    /// Looks at the image that the pod has, and takes the next one where that is settled or has to wait.
+    /// Looks at the images that the pod has, and takes the next one where these are settled or have to wait.
     fn go_on(&mut self, limits: &Limits, slots: Slots, now: Duration) -> Option<Action> {
-        let seen = self.pod.as_ref()?;
-        let present = self.images.iter().position(|image| image.image == seen.pod.wanted);
-        let is_ours = seen.pod.image == *seen.stored.as_ref().unwrap_or(&seen.pod.wanted);
-        if !is_ours {
+        if !self.is_ours() {
             self.setback("the image of the warmer pod was changed by somebody else", limits);
             return self.delete(true);
         }
-        if let Some(open) = present.filter(|present| self.images[*present].end.is_none())
-            && let Some(replace) = self.look(open, limits, now)
-        {
+        if let Some(replace) = self.look(limits, now) {
             return Some(replace);
         }
-        let is_pulling = present.is_some_and(|present| self.images[present].is_due(now));
+        let is_pulling = self.is_pulling(now);
         if self.is_done() || (slots.excess && !is_pulling) {
             return self.delete(true);
         }
@@ -272,38 +285,28 @@ impl NodeProgress {
         }
     }
 
-    fn swap(&self, next: usize) -> Option<Action> {
+    /// The next image, by a swap where the pod has that shape, and else by another pod.
+    fn swap(&mut self, next: usize) -> Option<Action> {
         let seen = self.pod.as_ref()?;
+        let (Shape::InPlace, Shape::InPlace, [present]) = (self.shapes.next, seen.pod.shape, &*seen.pod.images) else {
+            return self.delete(true);
+        };
         Some(Action::Swap {
             name: seen.pod.name.clone(),
             uid: seen.pod.uid.clone(),
-            index: seen.pod.index,
-            from: seen.pod.image.clone(),
+            index: present.index,
+            from: present.image.clone(),
             to: self.images[next].image.clone(),
-            before: seen.pod.container.container_id.clone(),
+            before: present.container.container_id.clone(),
         })
     }
 
-    /// Records what the status proves; an action where only another pod can help.
-    fn look(&mut self, present: usize, limits: &Limits, now: Duration) -> Option<Action> {
-        let seen = self.pod.as_ref()?;
-        let began = self.since.max(self.images[present].not_before);
-        match judge(&seen.pod, seen.announced.contains(&seen.pod.image)) {
-            Verdict::Pulled => self.end(present, End::Succeeded),
-            Verdict::Refused { why, is_final } if now >= began => self.failed(present, &why, is_final, limits, now),
-            Verdict::Unclear if now >= seen.same_since + SETTLED => {
-                self.first = Some(present);
-                return self.delete(true);
-            }
-            _ if now >= began + limits.timeout => {
-                let why = format!("not pulled within {} s", limits.timeout.as_secs());
-                self.failed(present, &why, false, limits, now);
-                // A kubelet that pulls does nothing else for the pod: only its deletion ends that.
-                return self.delete(true);
-            }
-            _ => (),
-        }
-        None
+    /// From now on pods have the other shape, if there is one.
+    fn fall_back(&mut self, why: &str) -> bool {
+        let Some(shape) = self.shapes.fallback.take() else { return false };
+        self.shapes.next = shape;
+        self.fell_back = Some(why.into());
+        true
     }
 
     fn next(&self, now: Duration) -> Option<usize> {
@@ -339,53 +342,6 @@ impl NodeProgress {
         self.setbacks += 1;
         if self.setbacks > limits.backoff_limit {
             self.fail_all(why);
-        }
-    }
-
-    /// What became of a write.
-    pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Duration) {
-        self.writing = false;
-        self.unsure = matches!((action, &answer), (Action::Create { .. }, Answer::Failed { .. } | Answer::Conflict | Answer::Done))
-            && self.pod.is_none();
-        match (action, answer) {
-            (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Answer::Gone) => self.pod_is_gone(uid, limits, now),
-            (Action::Delete { .. }, Answer::Denied(why)) => {
-                self.abandon(&format!("the warmer pod may not be deleted: {why}"));
-                self.pod = None;
-            }
-            (_, Answer::Pod(pod)) => self.stored(*pod, now),
-            (_, Answer::Done | Answer::Conflict) => self.not_before = now + LOOK_AGAIN,
-            (action, Answer::Failed { retry_after }) => {
-                self.not_before = now + retry_after.unwrap_or(WRITE_AGAIN);
-                // It may have been done all the same.
-                if let Some(seen) = self.pod.as_mut().filter(|_| matches!(action, Action::Swap { .. })) {
-                    seen.stored = None;
-                }
-            }
-            (Action::Create { .. }, Answer::Gone) => self.fail_all("there is no such namespace for warmer pods"),
-            (Action::Create { image, .. } | Action::Swap { to: image, .. }, Answer::Denied(why)) => self.denied(image, &why, limits, now),
-        }
-    }
-
-    fn stored(&mut self, pod: WarmerPod, now: Duration) {
-        let image = pod.image.clone();
-        self.see_pod(pod, now);
-        if let Some(seen) = &mut self.pod {
-            seen.stored = Some(image);
-        }
-    }
-
-    /// A quota may have room later; a missing right and the rules of the namespace hold for every image; anything else is about this one.
-    fn denied(&mut self, image: &str, why: &str, limits: &Limits, now: Duration) {
-        if why.contains("exceeded quota") {
-            self.not_before = now + REPLACE;
-            return self.setback(why, limits);
-        }
-        if why.contains("cannot create resource") || why.contains("cannot patch resource") || why.contains("violates PodSecurity") {
-            return self.fail_all(why);
-        }
-        if let Some(index) = self.images.iter().position(|progress| *progress.image == *image && progress.end.is_none()) {
-            self.end(index, End::Failed(why.into()));
         }
     }
 }

@@ -9,6 +9,7 @@ use swaplet::controller::pull_jobs::{Happened, Now, PullAnswer, PullJobs, PullWr
 use swaplet::controller::watch::Event;
 use swaplet::controller::writer_warm::{pod, swap_patch};
 use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::warm::shape::ShapeChoice;
 use swaplet::decide::warm::{Action, Answer};
 use swaplet::objects::pull_job::PullJob;
 use swaplet::objects::warmer_pod::{WarmerPod, WarmerPodWire};
@@ -40,6 +41,7 @@ impl Mock {
         let settings = WarmSettings {
             namespace: NAMESPACE.into(),
             park_image: PARK.into(),
+            shape: ShapeChoice::Auto,
             exit_image: None,
             startup_taint_timeout: None,
             resolve: crate::pull_jobs::no_registry(),
@@ -110,7 +112,7 @@ impl Mock {
             PullWrite::Warm { warmers, node, action, .. } => {
                 self.pod_writes += 1;
                 PullAnswer::Warm(match action {
-                    Action::Create { image, number } => self.create(pod(warmers, node, image, *number)),
+                    Action::Create { shape, images, number } => self.create(pod(warmers, node, *shape, images, *number)),
                     Action::Swap { name, .. } => self.swap(name, action),
                     Action::Delete { name, .. } => self.delete(name),
                 })

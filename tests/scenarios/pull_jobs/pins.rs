@@ -8,6 +8,7 @@ use swaplet::controller::pull_jobs::{Happened, Now, PullAnswer, PullJobs, PullWr
 use swaplet::controller::watch::Event;
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::pull_job::pins::{Resolved, Unresolved};
+use swaplet::decide::warm::shape::ShapeChoice;
 use swaplet::objects::pull_job::PullJob;
 
 use super::*;
@@ -259,6 +260,7 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
         namespace: NAMESPACE.into(),
         park_image: PARK.into(),
         exit_image: None,
+        shape: ShapeChoice::Auto,
         startup_taint_timeout: None,
         resolve: no_registry(),
         time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),

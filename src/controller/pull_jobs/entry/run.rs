@@ -12,6 +12,7 @@ use crate::controller::writer_warm::Warmers;
 use crate::decide::pull_job::pins::{Pull, Target};
 use crate::decide::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use crate::decide::warm::Warming;
+use crate::decide::warm::shape::Shapes;
 use crate::objects::pull_job::{PullJob, PullSpec};
 use crate::objects::short_digest::short_digest;
 use crate::objects::warmer_pod::WarmerPod;
@@ -85,16 +86,16 @@ impl Run {
         }
         for (name, node) in wanted {
             let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
-            match &node.why_not {
-                Some(why) => self.warming.skip(name, why.clone()),
-                None if is_new || !self.warming.has(name) => self.begin(name, node.ready, pods, now),
-                None => self.warming.see_node(name, node.ready, now),
+            match &node.shapes {
+                Err(why) => self.warming.skip(name, why.clone()),
+                Ok(shapes) if is_new || !self.warming.has(name) => self.begin(name, *shapes, node.ready, pods, now),
+                Ok(_) => self.warming.see_node(name, node.ready, now),
             }
         }
     }
 
-    fn begin(&mut self, node: &str, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
-        self.warming.add(node, ready, now);
+    fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        self.warming.add(node, shapes, ready, now);
         let known: Vec<_> = pods.values().filter(|pod| *pod.node == *node && self.made(pod)).cloned().collect();
         known.into_iter().for_each(|pod| self.warming.see_pod(pod, now));
     }

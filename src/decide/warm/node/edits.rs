@@ -29,8 +29,7 @@ impl NodeProgress {
         if self.pod.is_some() || self.writing || self.unsure {
             return;
         }
-        let (number, last) = (self.number, std::mem::take(&mut self.last));
-        let known = std::mem::replace(self, Self { number, last, ..Self::new(images, ready, now) }).images;
+        let known = self.begin_anew(images, ready, now);
         for found in known.iter().filter(|progress| progress.end == Some(End::Succeeded)) {
             self.found(&found.image, found.pulled.as_ref());
         }
@@ -47,6 +46,13 @@ impl NodeProgress {
         }
     }
 
+    /// Forgets all but the names of pods and their shape, and returns what was known of images.
+    fn begin_anew(&mut self, images: &[Box<str>], ready: bool, now: Duration) -> Vec<ImageProgress> {
+        let (number, last) = (self.number, std::mem::take(&mut self.last));
+        let new = Self { number, last, swaps_work: self.swaps_work, ..Self::new(images, self.shapes, ready, now) };
+        std::mem::replace(self, new).images
+    }
+
     /// Whether all is known, and has been for so long.
     pub fn is_to_be_asked_again(&self, after: Duration, now: Duration) -> bool {
         self.is_done() && self.ready && self.pod.is_none() && !self.writing && !self.unsure && now >= self.asked + after
@@ -55,8 +61,7 @@ impl NodeProgress {
     /// All images are open again, and a pod is made for the first of them. What was said of pulls stays: a kubelet that has an image has
     /// nothing new to say.
     pub fn ask_again(&mut self, images: &[Box<str>], limits: &Limits, now: Duration) -> Option<Action> {
-        let (number, last) = (self.number, std::mem::take(&mut self.last));
-        let known = std::mem::replace(self, Self { number, last, ..Self::new(images, true, now) }).images;
+        let known = self.begin_anew(images, true, now);
         for (progress, known) in self.images.iter_mut().zip(known) {
             progress.pulled = known.pulled;
         }

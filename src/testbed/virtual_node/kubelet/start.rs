@@ -156,11 +156,18 @@ fn pull_problem(image: &str) -> String {
     format!("failed to pull and unpack image {image:?}: failed to resolve reference {image:?}: not found")
 }
 
-/// Exit images have programs at known places only; other images are taken to have what their containers call.
+/// The longest name that file systems have, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Exit images have programs at known places only; other images are taken to have what their containers call, if that can be at all.
 fn not_startable(unit: &Unit, images: &Images) -> Option<String> {
     let command = unit.spec.command.first()?;
-    let is_there = images.kind(&unit.spec.image) != ImageKind::Exit || unit.spec.command_is_on_a_volume() || images.exit_image_has(command);
-    let why = if command.contains('/') {
+    let is_possible = command.split('/').all(|name| name.len() <= LONGEST_NAME);
+    let has_it = images.kind(&unit.spec.image) != ImageKind::Exit || unit.spec.command_is_on_a_volume() || images.exit_image_has(command);
+    let is_there = is_possible && has_it;
+    let why = if !is_possible {
+        format!("stat {command}: file name too long")
+    } else if command.contains('/') {
         format!("stat {command}: no such file or directory")
     } else {
         "executable file not found in $PATH".to_owned()
