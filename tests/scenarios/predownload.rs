@@ -136,7 +136,7 @@ async fn without_the_crd_it_is_tried_again_and_the_rest_goes_on() {
 const CLONE_SETS: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default/clonesets";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-async fn install_clone_sets(world: &World) {
+pub async fn install_clone_sets(world: &World) {
     let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "clonesets.apps.kruise.io"},

@@ -8,7 +8,7 @@ use swaplet::testbed::virtual_node::ImageOptions;
 use super::harness::{Life, World};
 use super::log::{keep_log, logged};
 use super::objects::{pod_of, sidecar};
-use super::predownload::{NEW, OLD, create_deployment, create_pod, edit_deployment, template};
+use super::predownload::{NEW, OLD, create_deployment, create_pod, edit_deployment, install_clone_sets, template};
 use super::pull_jobs::{Jobs, LIST, ONE, image};
 use super::restart::config::Configured;
 use super::rights::{ALL, MOST_IN_FIVE_MINUTES, Missing};
@@ -148,6 +148,7 @@ impl Feature for Predownload {
 
     async fn new() -> Self {
         let cluster = Cluster::with_kubelets(1, &ImageOptions::default()).await;
+        install_clone_sets(&cluster.world).await;
         create_deployment(&cluster.world, &json!({"swaplet.io/predownload": "true"})).await;
         create_pod(&cluster.world, "a", OLD, "one").await;
         Self(cluster)
@@ -175,6 +176,8 @@ async fn to_pull_images_of_workloads_beforehand() {
     costs::<Predownload>(nothing(to(Verb::Watch, "deployments"))).await;
     costs::<Predownload>(nothing(to(Verb::List, "statefulsets"))).await;
     costs::<Predownload>(nothing(to(Verb::Watch, "statefulsets"))).await;
+    costs::<Predownload>(nothing(to(Verb::List, "clonesets"))).await;
+    costs::<Predownload>(nothing(to(Verb::Watch, "clonesets"))).await;
     costs::<Predownload>(all(to(Verb::List, "imagepulljobs"))).await;
     // The Deployment is told as well.
     costs::<Predownload>(all(to(Verb::Create, "imagepulljobs").told(2))).await;
