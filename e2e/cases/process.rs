@@ -1,13 +1,12 @@
 //! The controller as a process of its own: the real binary, outside of the cluster, with the rights and the leash of an installation.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::world::World;
+use crate::world::{PATIENCE, World};
 
 pub struct Process(Child);
 
@@ -39,7 +38,7 @@ impl Process {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = timeout(Duration::from_secs(30), lines.next_line()).await.expect("a first line").unwrap().unwrap_or_default();
+        let first = timeout(PATIENCE, lines.next_line()).await.expect("a first line").unwrap().unwrap_or_default();
         assert!(first.contains("watching pods"), "{first}");
         let process = format!("{}/{name}", world.namespace);
         tokio::spawn(async move {
