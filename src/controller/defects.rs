@@ -64,13 +64,13 @@ impl<K: Ord> Defects<K> {
 }
 
 /// What is told of an object for which a decision has panicked.
-pub(super) fn words(object: &str, defect: &str) -> String {
+pub(super) fn note(object: &str, defect: &str) -> String {
     format!("nothing is done for this {object} because of a defect in swaplet; please report it, with the {object}: {defect}")
 }
 
 /// One line in the log, where an object has no Events of ours.
 pub(super) fn log(object: &str, namespace: &str, name: &str, defect: &str) {
-    tracing::error!(reason = Reason::DecisionFailed.as_str(), namespace, name, "{}", words(object, defect));
+    tracing::error!(reason = Reason::DecisionFailed.as_str(), namespace, name, "{}", note(object, defect));
 }
 
 /// What `read` makes of an object; one that it panics over is left alone, as one that has no name.

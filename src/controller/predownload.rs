@@ -16,10 +16,10 @@ use kube::{Api, Client};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::Clock;
-use super::defects::{Defects, read as isolated_read, words};
+use super::defects::{Defects, note, read as isolated_read};
 use super::discovery::Discovery;
 use super::index::Notice;
-use super::list::{self, list_with};
+use super::list::{list_with, words};
 use super::metrics::Metrics;
 use super::report::Reporter;
 use super::run::{Settings, TaskDied};
@@ -209,7 +209,7 @@ impl Predownload {
                 self.metrics.decisions_failed(1);
                 let again = self.defects.meet(key_of(workload), self.clock.now());
                 self.due.insert(key_of(workload), self.clock.instant(again));
-                self.tell_once(workload, Reason::DecisionFailed, words(kind, &defect));
+                self.tell_once(workload, Reason::DecisionFailed, note(kind, &defect));
             }
         }
     }
@@ -301,7 +301,7 @@ enum Trouble {
 
 impl Trouble {
     fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
-        let words = list::words(error);
+        let words = words(error);
         if is_missing_right(&words) { Self::Forbidden(right, words) } else { Self::Passing(format!("{what}: {words}")) }
     }
 }

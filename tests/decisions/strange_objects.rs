@@ -16,7 +16,7 @@ use swaplet::objects::pull_job::{JobKind, PullJob};
 use swaplet::objects::recreate_request::RecreateRequestWire;
 use swaplet::objects::restart_pod::RestartPodWire;
 use swaplet::objects::restart_request::RestartRequestWire;
-use swaplet::objects::warmer_pod::WarmerPodWire;
+use swaplet::objects::warmer_pod::{CONTAINER, INIT_CONTAINER, WarmerPodWire};
 use swaplet::objects::wire::PodWire;
 
 use crate::properties::anything;
@@ -31,23 +31,25 @@ fn metadata(more: Value) -> Value {
 
 /// A pod with every field that any of the watches of pods reads.
 fn pod() -> Value {
-    let annotations = json!({"swaplet.io/parked": "{}", "swaplet.io/restart-on": "app=configmap/a", "swaplet.io/warm-node": "n", "swaplet.io/warm-image": "i"});
+    let annotations = json!({"swaplet.io/parked": "{}", "swaplet.io/restart-on": "warmer=configmap/a", "swaplet.io/warm-node": "n", "swaplet.io/warm-image": "i"});
     let labels = json!({"swaplet.io/warm": "r", "swaplet.io/pull-job": "j", "swaplet.io/pull-job-namespace": "d"});
     let env = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}, {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "k"}}}]);
-    let container = json!({"name": "app", "image": "app:1", "command": ["/bin/sh"], "args": ["-c", "true"], "workingDir": "/", "env": env,
+    let container = json!({"name": CONTAINER, "image": "app:1", "command": ["/bin/sh"], "args": ["-c", "true"], "workingDir": "/", "env": env,
         "envFrom": [{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "a"}}], "imagePullPolicy": "Always", "restartPolicy": "Always",
         "restartPolicyRules": [{"action": "Restart"}], "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "s"}],
         "startupProbe": {"exec": {}}, "lifecycle": {"preStop": {}}, "ports": [{"containerPort": 1, "hostPort": 1}], "securityContext": {"runAsUser": 1}});
     let state = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "m", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z", "containerID": "c"}});
-    let status = json!({"name": "app", "image": "app:1", "imageID": "i", "containerID": "c", "ready": true, "restartCount": 1,
+    let status = json!({"name": CONTAINER, "image": "app:1", "imageID": "i", "containerID": "c", "ready": true, "restartCount": 1,
         "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}, "waiting": {"reason": "r", "message": "m"}}, "lastState": state});
+    let mut init = status.clone();
+    init["name"] = INIT_CONTAINER.into();
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata(json!({"annotations": annotations, "labels": labels})),
         "spec": {"restartPolicy": "OnFailure", "nodeName": "n", "terminationGracePeriodSeconds": 30, "shareProcessNamespace": false,
             "containers": [container.clone()], "initContainers": [container], "readinessGates": [{"conditionType": "c"}],
             "volumes": [{"name": "v", "configMap": {"name": "a"}, "secret": {"secretName": "a"}, "projected": {"sources": [{"configMap": {"name": "a"}}]}}]},
         "status": {"phase": "Running", "reason": "r", "message": "m", "observedGeneration": 3, "startTime": "2026-01-01T00:00:00Z",
             "conditions": [{"type": "Ready", "status": "True", "message": "m", "reason": "r"}],
-            "containerStatuses": [status.clone()], "initContainerStatuses": [status]}})
+            "containerStatuses": [status.clone()], "initContainerStatuses": [init]}})
 }
 
 fn node() -> Value {

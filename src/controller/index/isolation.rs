@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::around::Around;
 use super::{Effect, Index, is_over};
-use crate::controller::defects::words;
+use crate::controller::defects::note;
 use crate::decide::decision::{Decision, Report};
 use crate::decide::headroom::Need;
 use crate::decide::reason::Reason;
@@ -19,7 +19,7 @@ impl Index {
 
     fn undecided(&mut self, uid: &str, defect: &str, now: Duration) -> Vec<Effect> {
         let Some(entry) = self.entries.get_mut(uid) else { return Vec::new() };
-        let report = Report { reason: Reason::DecisionFailed, note: words("pod", defect) };
+        let report = Report { reason: Reason::DecisionFailed, note: note("pod", defect) };
         let reports = Vec::from_iter(entry.memory.first_time(report.reason).then_some(report));
         let effects = entry.effects(&Decision { reports, ..Decision::quiet(Reason::DecisionFailed) }, &mut self.headroom, now);
         self.census.count(entry);

@@ -18,11 +18,11 @@ use self::records::Records;
 use self::rights::{ASK, READ_RECORDS, READ_REQUESTS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
 use self::room::{Group, Object, Room, Uid};
 use super::clock::Clock;
-use super::defects::{Defects, log, words};
+use super::defects::{Defects, log, note};
 use super::discovery::Discovery;
 use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use super::index::Notice;
-use super::list;
+use super::list::words;
 use super::metrics::Metrics;
 use super::named_watches::NamedWatches;
 use super::namespaces::Namespaces;
@@ -223,7 +223,7 @@ impl Run {
         self.room.looked_at(group, Some(again));
         self.metrics.decisions_failed(1);
         match self.room.first(group).cloned() {
-            Some(pod) => drop(self.tell_once(&pod, Report { reason: Reason::DecisionFailed, note: words("pod", defect) })),
+            Some(pod) => drop(self.tell_once(&pod, Report { reason: Reason::DecisionFailed, note: note("pod", defect) })),
             None => log("owner of pods", &group.0, &group.1, defect),
         }
     }
@@ -382,7 +382,7 @@ impl Run {
                 request.and_then(RestartRequestWire::read)
             }
             Err(error) => {
-                self.health.note_trouble(READ_REQUESTS, namespace, &list::words(&error));
+                self.health.note_trouble(READ_REQUESTS, namespace, &words(&error));
                 None
             }
         }
