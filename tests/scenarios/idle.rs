@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use swaplet::controller::pull_jobs::WarmSettings;
 use swaplet::controller::restart::RestartSettings;
 use swaplet::controller::restart_on::RestartOnSettings;
@@ -15,6 +16,7 @@ use swaplet::testbed::apiserver::{Effect, Recorded, RuleId, Verb};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World};
 use super::log::{keep_log, logged};
+use super::openkruise::webhook_kind;
 use super::warm::PARK;
 
 /// Which resources OpenKruise's group has.
@@ -124,4 +126,35 @@ async fn where_openkruise_is_there_readiness_says_what_may_not_be_seen_of_it() {
     rules.into_iter().for_each(|rule| world.end_fault(rule));
     world.wait(90).await;
     assert_eq!(life.health.ready(), Ok("ok".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_right_that_concerns_openkruise_is_said_by_itself() {
+    let requests = "containerrecreaterequests";
+    let rights = [
+        (Verb::List, "pods", "kruise-system", 1),
+        (Verb::Watch, "pods", "kruise-system", 1),
+        (Verb::List, "deployments", "kruise-system", 1),
+        (Verb::Get, "leases", "kruise-system", 1),
+        (Verb::Get, "mutatingwebhookconfigurations", "", 1),
+        // Those who restart containers say so too.
+        (Verb::List, requests, "", 3),
+        (Verb::Watch, requests, "", 3),
+    ];
+    for (verb, resource, namespace, times) in rights {
+        keep_log();
+        let world = World::new();
+        world.install_node_images().await;
+        let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        world.request(Method::POST, crds, "application/json", &webhook_kind()).await;
+        let words = forbidden(resource);
+        let fault = world.fault(Effect::reply(403).message(&words), |rule| rule.verb(verb).resource(resource).namespace(namespace));
+        let life = world.start_controller_for_everything().await;
+        world.wait(300).await;
+        assert!(life.health.ready().unwrap().contains(&words), "{verb:?} {resource}: {:?}", life.health.ready());
+        assert_eq!(logged(&words).len(), times, "{verb:?} {resource}: {:#?}", logged(&words));
+        world.end_fault(fault);
+        world.wait(120).await;
+        assert_eq!(life.health.ready(), Ok("ok".to_owned()), "{verb:?} {resource}");
+    }
 }

@@ -192,7 +192,7 @@ fn complete_request(resource: &str, object: &mut Value) {
 }
 
 /// The testbed does not know webhook configurations by itself.
-fn webhook_kind() -> Value {
+pub fn webhook_kind() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "mutatingwebhookconfigurations.admissionregistration.k8s.io"},

@@ -210,6 +210,16 @@ impl Feature for OnConfig {
 }
 
 #[tokio::test(start_paused = true)]
+async fn to_see_objects_change_and_to_record_it() {
+    // The pod is told as well, in other words; and the change came before the object was seen.
+    costs::<OnConfig>(what_was_asked(to(Verb::List, "configmaps"))).await;
+    costs::<OnConfig>(nothing(to(Verb::Watch, "configmaps"))).await;
+    costs::<OnConfig>(all(to(Verb::Patch, "configmaps"))).await;
+    // Two tasks see requests; and the change came before anything was recorded.
+    costs::<OnConfig>(what_was_asked(to(Verb::List, "containerrecreaterequests").told(2))).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn to_restart_containers_when_objects_change() {
     costs::<OnConfig>(nothing(to(Verb::List, "secrets"))).await;
     costs::<OnConfig>(nothing(to(Verb::Watch, "secrets"))).await;

@@ -249,6 +249,9 @@ impl Room {
     /// The next time at which something is to be looked at although nothing happened.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
+        if !self.is_ready() {
+            return None;
+        }
         let tidy = self.tidy_at.filter(|_| !self.some_are_hidden);
         self.due.values().copied().chain(tidy).min()
     }

@@ -256,6 +256,25 @@ async fn without_the_right_to_secrets_the_rest_goes_on() {
     world.is_quiet().await;
 }
 
+/// A loop that has nothing to wait for would never let the time pass.
+#[tokio::test(start_paused = true)]
+async fn where_the_crd_is_not_there_nothing_is_done_until_it_comes() {
+    let world = Configured::pods(1, "app=configmap/settings").await;
+    let life = world.start_controller_on_config();
+    life.line.hide(Some("/apis/apps.kruise.io"));
+    world.wait(600).await;
+    world.set_color("blue").await;
+    world.wait(60).await;
+    assert_eq!(world.restarts_of("web-0"), (0, 0));
+    life.line.hide(None);
+    world.wait(310).await;
+    assert_eq!(world.restarts_of("web-0"), (0, 0), "what is seen first is no change");
+    world.set_color("green").await;
+    world.wait(ONE_POD).await;
+    assert_eq!(world.restarts_of("web-0"), (1, 0));
+    world.is_quiet().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_bad_annotation_is_told_once_and_nothing_else_is_done() {
     let world = Configured::pods(1, "app=secret/tls").await;
