@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::pods::{pod, spec};
-use crate::warm_images::{Awkward, LARGE, TRACE};
+use crate::warm_images::{Awkward, LARGE};
 use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
 
 /// A namespace, and the account of one who may warm there.
@@ -96,19 +96,19 @@ impl Ran {
     }
 }
 
-/// Looks for the trace among all processes of the machine until it is dropped.
+/// Looks for a mark among all processes of the machine until it is dropped.
 struct Lookout {
     seen: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Lookout {
-    fn start() -> Self {
+    fn start(mark: &str) -> Self {
         let seen = Arc::new(AtomicBool::new(false));
-        let noted = seen.clone();
+        let (noted, mark) = (seen.clone(), mark.to_owned());
         let task = tokio::spawn(async move {
             loop {
-                if processes().any(|command| command.contains(TRACE)) {
+                if processes().any(|command| command.contains(&mark)) {
                     noted.store(true, Ordering::SeqCst);
                 }
                 sleep(Duration::from_millis(20)).await;
@@ -173,7 +173,7 @@ async fn and_so_they_do_by_containers_that_nothing_can_start() {
 async fn a_dozen(case: &str, large_bytes: usize, how: &[&str]) {
     let warmer = Warmer::new(case).await;
     let images = Awkward::push(&variable("SWAPLET_E2E_REGISTRY"), case, large_bytes).await;
-    let lookout = Lookout::start();
+    let lookout = Lookout::start(&images.mark);
     let mut arguments: Vec<&str> = images.all.iter().map(String::as_str).collect();
     arguments.extend([images.missing.as_str(), "--backoff-limit", "1"]);
     arguments.extend(how);
@@ -186,7 +186,7 @@ async fn a_dozen(case: &str, large_bytes: usize, how: &[&str]) {
     }
     let ran = run.await.unwrap();
     println!("{}", ran.told);
-    assert!(!printed.contains(TRACE), "an entrypoint has printed: {printed}");
+    assert!(!printed.contains(&images.mark), "an entrypoint has printed: {printed}");
     images.all.iter().for_each(|image| ran.is_warm(image));
     let missing = &ran.results[&images.missing];
     assert!(missing["result"] == "Failed" && missing["why"].as_str().unwrap().contains("not found"), "{missing}");

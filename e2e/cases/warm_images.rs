@@ -9,9 +9,6 @@ use sha2::{Digest, Sha256};
 
 use crate::images::push_work;
 
-/// What the entrypoint of [`Awkward::trace`] shows in the list of processes.
-pub const TRACE: &str = "31415926535";
-
 /// The size of a large image, in bytes.
 pub const LARGE: usize = 200_000_000;
 
@@ -22,6 +19,8 @@ pub struct Awkward {
     pub large: String,
     /// Its entrypoint would leave a trace.
     pub trace: String,
+    /// What that entrypoint prints and shows in the list of processes: a number that no other case has.
+    pub mark: String,
     /// No registry has it.
     pub missing: String,
 }
@@ -50,23 +49,24 @@ impl Awkward {
             all.push(name(image));
         }
         let trace = name("trace");
-        push_traced(registry, &trace).await;
+        let mark = format!("3141592{:04}", case.bytes().map(u32::from).sum::<u32>());
+        push_traced(registry, &trace, &mark).await;
         let digest_source = name("digest");
         let digest = push(registry, &digest_source, json!({"User": "7"}), 64).await;
         let digest = format!("{registry}/e2e/{case}-digest@{digest}");
         all.extend([trace.clone(), digest]);
-        Self { all, large, trace, missing: name("missing") }
+        Self { all, large, trace, mark, missing: name("missing") }
     }
 }
 
-/// An image with a shell whose entrypoint prints the trace and shows it in the list of processes.
-async fn push_traced(registry: &str, reference: &str) {
+/// An image with a shell whose entrypoint prints the mark and shows it in the list of processes.
+async fn push_traced(registry: &str, reference: &str, mark: &str) {
     push_work(registry, reference).await;
     let client = client(registry);
     let image: Reference = reference.parse().unwrap();
     let (manifest, _, config) = client.pull_manifest_and_config(&image, &RegistryAuth::Anonymous).await.unwrap();
     let mut config: Value = serde_json::from_str(&config).unwrap();
-    config["config"]["Entrypoint"] = json!(["/bin/sh", "-c", format!("echo {TRACE}; sleep {TRACE}")]);
+    config["config"]["Entrypoint"] = json!(["/bin/sh", "-c", format!("echo {mark}; sleep {mark}")]);
     let mut layer = Vec::new();
     client.pull_blob(&image, &manifest.layers[0], &mut layer).await.unwrap();
     let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
