@@ -110,7 +110,13 @@ async fn ten_dead_leaders_and_an_upgrade_fail_none_of_hundreds_of_jobs() {
     let (more, ()) = tokio::join!(world.stream_of_jobs("upgraded", 60), installation.helm("upgrade", &["--set", "log.format=text"]));
     jobs.extend(more);
     world.all_complete(&jobs).await;
-    assert_eq!(swapped_by(&installation, &world), pods_of_jobs(&world).await, "one change of an image per pod");
+    // The API server counts the changes of a spec, also one whose answer nobody has waited for: a pod begins with 1.
+    let pods = world.pods().await.into_iter().filter(|pod| pod.metadata.owner_references.is_some());
+    let changed: Vec<_> = pods.map(|pod| (pod.metadata.generation, pod.metadata.name)).collect();
+    assert!(
+        changed.len() >= jobs.len() && changed.iter().all(|(generation, _)| *generation == Some(2)),
+        "one change of an image per pod: {changed:?}"
+    );
     installation.uninstall().await;
     installation.done().await;
     world.done().await;
