@@ -169,6 +169,12 @@ async fn and_so_they_do_by_containers_that_nothing_can_start() {
     a_dozen("warm-impossible", 1000, &["--shape", "impossible-command"]).await;
 }
 
+/// Kubelets before 1.36 take image volumes where their feature gate is on, as in our cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn and_so_they_do_as_volumes() {
+    a_dozen("warm-volumes", 1000, &["--shape", "image-volumes"]).await;
+}
+
 /// One of the images has so many bytes.
 async fn a_dozen(case: &str, large_bytes: usize, how: &[&str]) {
     let warmer = Warmer::new(case).await;

@@ -2,15 +2,11 @@
 //!
 //! What is to be known of it after a loss of all memory stands in annotations that swaplet itself writes: the pod is swaplet's own.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use serde::{Deserialize, Deserializer};
+mod wire;
 
-use super::container_wire::{Objects, Text};
-use super::lenient::{Lenient, Object, Present};
-use super::node::ConditionWire;
 use super::pod::{ContainerState, Phase};
-use super::wire::StateWire;
+
+pub use wire::WarmerPodWire;
 
 /// The label of all warmer pods; its value says which run has made them.
 pub const RUN: &str = "swaplet.io/warm";
@@ -43,6 +39,8 @@ pub const IMPOSSIBLE_COMMAND: &str = concat!(
 pub enum Shape {
     /// One container, which runs the park program from a volume. Its image is swapped from one to the next.
     InPlace,
+    /// A container for each image, which runs the park program of the park image and has the image as a volume.
+    ImageVolumes,
     /// A container for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image is pulled, and nothing is started.
     ImpossibleCommand(System),
 }
@@ -93,14 +91,14 @@ pub struct WarmerPod {
     pub images: Vec<WarmerImage>,
 }
 
-/// An image of a warmer pod, and the container by which its node pulls it.
+/// An image of a warmer pod, and the container for which its node pulls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WarmerImage {
     /// As it was asked for.
     pub wanted: Box<str>,
     /// The index of the container in `spec.containers`: webhooks may put others before it.
     pub index: usize,
-    /// The image in the spec.
+    /// The image in the spec: of the container, or of its volume.
     pub image: Box<str>,
     /// The container, as its node reports it.
     pub container: Reported,
@@ -124,182 +122,6 @@ impl Default for Reported {
         let (image, image_id, container_id) = Default::default();
         Self { image, image_id, container_id, state: ContainerState::Unreported }
     }
-}
-
-/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
-#[derive(Clone, Debug, Resource)]
-#[resource(inherit = k8s_openapi::api::core::v1::Pod)]
-pub struct WarmerPodWire {
-    metadata: ObjectMeta,
-    meta: MetaWire,
-    spec: SpecWire,
-    status: StatusWire,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct TopWire {
-    metadata: Lenient<Object<MetaWire>>,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct MetaWire {
-    name: Text,
-    namespace: Text,
-    uid: Text,
-    labels: Lenient<Object<LabelsWire>>,
-    resource_version: Text,
-    generation: Lenient<Option<i64>>,
-    deletion_timestamp: Lenient<Present>,
-    annotations: Lenient<Object<AnnotationsWire>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct LabelsWire {
-    #[serde(rename = "swaplet.io/warm")]
-    run: Text,
-    #[serde(rename = "swaplet.io/pull-job")]
-    job: Text,
-    #[serde(rename = "swaplet.io/pull-job-namespace")]
-    job_namespace: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct AnnotationsWire {
-    #[serde(rename = "swaplet.io/warm-node")]
-    node: Text,
-    #[serde(rename = "swaplet.io/warm-image")]
-    image: Text,
-    #[serde(rename = "swaplet.io/warm-before")]
-    before: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct SpecWire {
-    os: Lenient<Object<OsWire>>,
-    containers: Objects<ContainerWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct OsWire {
-    name: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContainerWire {
-    name: Text,
-    image: Text,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StatusWire {
-    phase: Text,
-    reason: Text,
-    message: Text,
-    conditions: Objects<ConditionWire>,
-    init_container_statuses: Objects<ReportedWire>,
-    container_statuses: Objects<ReportedWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ReportedWire {
-    name: Text,
-    image: Text,
-    #[serde(rename = "imageID")]
-    image_id: Text,
-    #[serde(rename = "containerID")]
-    container_id: Text,
-    state: Lenient<Object<StateWire>>,
-}
-
-impl<'de> Deserialize<'de> for WarmerPodWire {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let top = TopWire::deserialize(deserializer)?;
-        let meta = top.metadata.value.0;
-        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
-        let metadata = ObjectMeta { name: text(&meta.name), resource_version: text(&meta.resource_version), ..ObjectMeta::default() };
-        Ok(Self { metadata, meta, spec: top.spec.value.0, status: top.status.value.0 })
-    }
-}
-
-impl WarmerPodWire {
-    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the annotations or a container for each image.
-    #[must_use]
-    pub fn read(self) -> Option<WarmerPod> {
-        let Self { meta, spec, status, .. } = self;
-        let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
-        let wanted = annotations.image.value?;
-        let shape = shape(&spec);
-        let container = |number| if shape == Shape::InPlace { CONTAINER.to_owned() } else { format!("{NUMBERED_CONTAINER}{number}") };
-        let images = wanted.split(' ').enumerate().map(|(number, wanted)| image(wanted, &container(number), &spec, &status));
-        let images = images.collect::<Option<Vec<_>>>()?;
-        Some(WarmerPod {
-            name: meta.name.value?,
-            uid: meta.uid.value?,
-            namespace: meta.namespace.value.unwrap_or_default(),
-            run: labels.run.value.unwrap_or_default(),
-            job: labels.job.value.unwrap_or_default(),
-            job_namespace: labels.job_namespace.value.unwrap_or_default(),
-            generation: meta.generation.value.unwrap_or_default(),
-            node: annotations.node.value?,
-            shape,
-            before: annotations.before.value,
-            deleting: meta.deletion_timestamp.value.0,
-            phase: Phase::read(status.phase.value.as_deref()),
-            trouble: trouble(&status),
-            unschedulable: unschedulable(&status.conditions),
-            init: reported(&status.init_container_statuses, INIT_CONTAINER).state,
-            images,
-        })
-    }
-}
-
-fn shape(spec: &SpecWire) -> Shape {
-    let mut names = spec.containers.value.iter().filter_map(|container| container.value.0.name.value.as_deref());
-    match spec.os.value.0.name.value.as_deref() {
-        _ if !names.any(|name| name.starts_with(NUMBERED_CONTAINER)) => Shape::InPlace,
-        Some("windows") => Shape::ImpossibleCommand(System::Windows),
-        _ => Shape::ImpossibleCommand(System::Linux),
-    }
-}
-
-/// What the container of this name is to pull, and what its node says of it.
-fn image(wanted: &str, name: &str, spec: &SpecWire, status: &StatusWire) -> Option<WarmerImage> {
-    let mut containers = spec.containers.value.iter().map(|container| &container.value.0).enumerate();
-    let (index, container) = containers.find(|(_, container)| container.name.value.as_deref() == Some(name))?;
-    let image = container.image.value.clone().unwrap_or_default();
-    Some(WarmerImage { wanted: wanted.into(), index, image, container: reported(&status.container_statuses, name) })
-}
-
-fn trouble(status: &StatusWire) -> Box<str> {
-    let texts = [&status.reason, &status.message].into_iter().filter_map(|text| text.value.as_deref());
-    texts.collect::<Vec<_>>().join(": ").into()
-}
-
-fn unschedulable(conditions: &Objects<ConditionWire>) -> Box<str> {
-    let found = conditions.value.iter().map(|condition| &condition.value.0).find(|condition| condition.is("PodScheduled", "False"));
-    found.and_then(|condition| condition.message.value.clone()).unwrap_or_default()
-}
-
-fn reported(statuses: &Objects<ReportedWire>, name: &str) -> Reported {
-    let mut statuses = statuses.value.iter().map(|status| status.value.0.clone());
-    let found = statuses.find(|status| status.name.value.as_deref() == Some(name));
-    found.map_or_else(Reported::default, |status| Reported {
-        image: status.image.value.unwrap_or_default(),
-        image_id: status.image_id.value.unwrap_or_default(),
-        container_id: status.container_id.value.unwrap_or_default(),
-        state: status.state.value.0.read(),
-    })
 }
 
 #[cfg(test)]
@@ -350,6 +172,11 @@ mod tests {
             images.iter().map(|image| (&*image.wanted, &*image.image, image.index, &*image.container.container_id)).collect();
         assert_eq!(texts, [("app:1", "app:1", 2, ""), ("b:2", "r/b:2", 1, "c1")]);
         assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Linux));
+        let mut volumes = several.clone();
+        volumes["spec"]["volumes"] =
+            json!([{"name": "image-0", "image": {"reference": "v:1"}}, {"name": "image-1", "image": {"reference": "v:2"}}]);
+        let volumes = read(volumes).unwrap();
+        assert_eq!((volumes.shape, &*volumes.images[1].image, volumes.images[1].index), (Shape::ImageVolumes, "v:2", 1));
         several["spec"]["os"] = json!({"name": "windows"});
         assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Windows));
         several["metadata"]["annotations"][IMAGE] = "app:1 b:2 c:3".into();

@@ -1,4 +1,4 @@
-//! Warming where images cannot be swapped in place: which shape pods have, and what a pod with an impossible command proves.
+//! Warming where images cannot be swapped in place: which shape pods have, and what a pod of each shape proves.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use swaplet::decide::warm::nodes::shapes;
 use swaplet::decide::warm::pulled::Pulled;
 use swaplet::decide::warm::shape::{ShapeChoice, Shapes};
 use swaplet::decide::warm::{Action, Answer, End, Limits, Warming};
+use swaplet::objects::node::KubeletVersion;
 use swaplet::objects::warmer_pod::{Shape, System, WarmerPod};
 
 use crate::node_classes::node as node_object;
@@ -111,6 +112,100 @@ fn the_shape_is_what_the_node_can_do_unless_the_operator_has_chosen() {
         assert!(of(&["kubernetes.io/os=plan9"], choice).unwrap_err().contains("plan9"));
         assert!(of(&["eks.amazonaws.com/compute-type=fargate"], choice).unwrap_err().contains("a machine of its own"));
     }
+}
+
+#[test]
+fn image_volumes_come_after_swaps_where_the_kubelet_surely_has_them_and_else_if_told() {
+    let of = |minor: u32, choice| {
+        let mut node = node_object("x", &[], &[], &[]);
+        node.kubelet = Some(KubeletVersion { major: 1, minor });
+        shapes(&node, &Recognised::of(&node, &NodeTable::built_in()), choice)
+    };
+    assert_eq!(of(35, ShapeChoice::Auto), Ok(AUTO));
+    assert_eq!(of(36, ShapeChoice::Auto), Ok(Shapes { next: Shape::InPlace, fallback: Some(Shape::ImageVolumes) }));
+    assert_eq!(of(34, ShapeChoice::ImageVolumes), Ok(Shapes { next: Shape::ImageVolumes, fallback: None }));
+    for labels in [&["kubernetes.io/os=windows"][..], &["kubernetes.io/arch=s390x"]] {
+        let node = node_object("x", labels, &[], &[]);
+        let shapes = shapes(&node, &Recognised::of(&node, &NodeTable::built_in()), ShapeChoice::ImageVolumes);
+        assert!(shapes.is_err_and(|why| why.contains("park")), "{labels:?}");
+    }
+}
+
+/// The same pod with volumes for the images.
+fn volumes(uid: &str, images: &[&str], phase: &str, said: &[Value]) -> WarmerPod {
+    WarmerPod { shape: Shape::ImageVolumes, ..set(uid, images, phase, said) }
+}
+
+#[test]
+fn a_container_that_runs_has_its_volume_and_one_that_ends_proves_nothing() {
+    let runs = json!({"imageID": "park", "containerID": "c", "state": {"running": {}}});
+    for (said, words) in [
+        (waits("ErrImagePull"), "ErrImagePull"),
+        (waits("CreateContainerError"), "CreateContainerError"),
+        (not_started(), "as a volume has ended with 128"),
+        (ended(0, "Completed"), "as a volume has ended with 0"),
+    ] {
+        let mut node = node(&[A, B, C], Shapes { next: Shape::ImageVolumes, fallback: None });
+        let action = node.step().unwrap();
+        assert!(matches!(&action, Action::Create { shape: Shape::ImageVolumes, images, .. } if images.len() == 3), "{action:?}");
+        node.answers(&action, Answer::Pod(Box::new(volumes("u", &[A, B, C], "Pending", &[]))));
+        let said = || volumes("u", &[A, B, C], "Running", &[runs.clone(), said.clone(), runs.clone()]);
+        node.sees(said()).is_silent();
+        assert_eq!(ends(&node), [Some(End::Succeeded), None, Some(End::Succeeded)]);
+        node.after(12).sees(said()).deletes("u");
+        assert!(why(&node, 1).contains(words), "{}", why(&node, 1));
+    }
+}
+
+/// Where swaps do not work on a node with image volumes.
+fn with_volumes(images: &[&str]) -> Node {
+    node(images, Shapes::after(Shape::ImageVolumes))
+}
+
+/// What is told of the node's shapes since the last time.
+fn told(node: &mut Node) -> String {
+    let told = node.warming.fallbacks();
+    let [(name, why)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(&**name, "n");
+    why.to_string()
+}
+
+#[test]
+fn where_a_runtime_has_no_image_volumes_pods_with_an_impossible_command_go_on() {
+    let mut node = with_volumes(&[A, B]);
+    let action = node.step().unwrap();
+    node.answers(&action, Answer::Pod(Box::new(volumes("u", &[A, B], "Pending", &[]))));
+    let runs = json!({"imageID": "park", "containerID": "c", "state": {"running": {}}});
+    node.sees(volumes("u", &[A, B], "Running", &[runs, waits("CreateContainerError")])).deletes("u");
+    assert_eq!(told(&mut node), "an image cannot be mounted as a volume: CreateContainerError: not found");
+    assert_eq!(ends(&node), [Some(End::Succeeded), None], "what was proved stays proved");
+    creates(&mut node, &[B], "v");
+}
+
+#[test]
+fn a_missing_image_is_no_reason_for_another_shape() {
+    let mut node = with_volumes(&[A]);
+    let action = node.step().unwrap();
+    node.answers(&action, Answer::Pod(Box::new(volumes("u", &[A], "Pending", &[]))));
+    node.sees(volumes("u", &[A], "Pending", &[waits("ErrImagePull")])).is_silent();
+    node.after(12).deletes("u");
+    assert!(why(&node, 0).contains("ErrImagePull"));
+    assert!(node.warming.fallbacks().is_empty());
+}
+
+#[test]
+fn where_a_policy_forbids_image_volumes_pods_with_an_impossible_command_go_on() {
+    for denial in ["violates PodSecurity \"restricted:v1.30\": restricted volume types", "volumes of this type are not allowed"] {
+        let mut node = with_volumes(&[A, B]);
+        let action = node.step().unwrap();
+        node.answers(&action, Answer::Denied(denial.to_owned()));
+        assert_eq!(told(&mut node), format!("a pod with image volumes may not be made: {denial}"));
+        creates(&mut node, &[A, B], "u");
+    }
+    let mut node = with_volumes(&[A, B]);
+    let action = node.step().unwrap();
+    node.answers(&action, Answer::Denied("exceeded quota: pods".to_owned())).is_silent();
+    assert!(node.warming.fallbacks().is_empty(), "a quota holds for every shape");
 }
 
 #[test]

@@ -258,6 +258,48 @@ fn of_several_images(warmers: &Warmers) -> Vec<(Value, &'static str)> {
     ]
 }
 
+/// Pods whose images are volumes, and what would run a program of such an image or have more of the node.
+fn of_image_volumes(warmers: &Warmers) -> Vec<(Value, &'static str)> {
+    let (shape, rights, node) = WARMERS;
+    let good = writer_warm::pod(warmers, "node", Shape::ImageVolumes, &["any.example/a:v1".into(), "any.example/b:v1".into()], 1);
+    let with = |path: &str, key: &str, value: Value| {
+        let mut bad = good.clone();
+        bad.pointer_mut(path).unwrap()[key] = value;
+        bad
+    };
+    let mount = |fields: Value| {
+        let mut mount = good["spec"]["containers"][0]["volumeMounts"][0].clone();
+        mount.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        mount
+    };
+    let mounts = |mounts: &[Value]| with("/spec/containers/0", "volumeMounts", mounts.into());
+    let volumes = |volume: Value| {
+        let volumes = good["spec"]["volumes"].as_array().unwrap();
+        with("/spec", "volumes", [&volumes[..], &[volume]].concat().into())
+    };
+    let init = json!([{"name": "image-2", "image": warmers.park_image, "command": ["/swaplet/park"]}]);
+    vec![
+        (with("/spec/containers/1", "image", json!("any.example/a:v1")), shape),
+        (with("/spec/containers/1", "command", json!(["/.swaplet-warm/bin/sh"])), shape),
+        (with("/spec/containers/1", "command", Value::Null), shape),
+        (with("/spec/containers/1", "args", json!(["--copy-self"])), shape),
+        // The park program would be one of the image.
+        (mounts(&[mount(json!({"mountPath": "/swaplet"}))]), shape),
+        (mounts(&[mount(json!({"subPath": "bin"}))]), shape),
+        (mounts(&[mount(json!({"name": "image-1"}))]), shape),
+        (mounts(&[mount(json!({})), mount(json!({"name": "image-1", "mountPath": "/swaplet"}))]), shape),
+        (mounts(&[]), shape),
+        (volumes(json!({"name": "host", "hostPath": {"path": "/"}})), shape),
+        (volumes(json!({"name": "secret", "secret": {"secretName": "any"}})), shape),
+        (with("/spec", "initContainers", init), shape),
+        (with("/spec", "restartPolicy", json!("Always")), shape),
+        (with("/spec/containers/0", "securityContext", Value::Null), rights),
+        (with("/spec/containers/0", "env", json!([{"name": "LD_PRELOAD", "value": "/.swaplet-warm/x"}])), rights),
+        (with("/spec", "hostPID", json!(true)), node),
+        (with("/spec", "serviceAccountName", json!("swaplet")), node),
+    ]
+}
+
 #[tokio::test]
 async fn what_no_token_of_ours_can_make_or_delete() {
     let leashed = Leashed::new("leash-warmers").await;
@@ -296,7 +338,7 @@ async fn what_no_token_of_ours_can_make_or_delete() {
         (set("/spec/securityContext", json!({"runAsNonRoot": false})), node),
     ];
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
-    for (pod, message) in writes.into_iter().chain(of_several_images(&warmers)) {
+    for (pod, message) in writes.into_iter().chain(of_several_images(&warmers)).chain(of_image_volumes(&warmers)) {
         let object: Pod = serde_json::from_value(pod.clone()).unwrap();
         let answer = pods.create(&dry_post(), &object).await.map_err(|error| error.to_string());
         leashed.is_denied_by("warmers", message, answer, &pod["spec"]);

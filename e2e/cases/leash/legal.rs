@@ -163,9 +163,9 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
         assert!(words.contains("of a warmer pod swaplet may change"), "{words}");
     }
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
-    for system in [System::Linux, System::Windows] {
+    for shape in [Shape::ImageVolumes, Shape::ImpossibleCommand(System::Linux), Shape::ImpossibleCommand(System::Windows)] {
         let images: Vec<_> = (0..8).map(|number| format!("any.example/{number}:v1").into()).collect();
-        let made = writer_warm::pod(&warmers, "nowhere", Shape::ImpossibleCommand(system), &images, 2);
+        let made = writer_warm::pod(&warmers, "nowhere", shape, &images, 2);
         pods.create(&dry_post(), &serde_json::from_value(made).unwrap()).await.unwrap();
     }
     leashed.done().await;

@@ -178,7 +178,7 @@ fn of_pod(pod: &WarmerPod, image: &WarmerImage, verdict: &Verdict) -> Knowledge 
     let name = pod.name.clone();
     match verdict {
         Verdict::Pulled => Knowledge::Proved { pod: name, since: started_at(&image.container.state) },
-        Verdict::Refused { why, .. } => Knowledge::Failed { pod: name, why: why.clone() },
+        Verdict::Refused { why, .. } | Verdict::NotMounted(why) => Knowledge::Failed { pod: name, why: why.clone() },
         Verdict::HasRun(how) => Knowledge::Failed { pod: name, why: has_run(how).into() },
         Verdict::Unclear | Verdict::Pending => Knowledge::Pulling { pod: name },
     }

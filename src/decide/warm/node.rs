@@ -304,7 +304,7 @@ impl NodeProgress {
     /// From now on pods have the other shape, if there is one.
     fn fall_back(&mut self, why: &str) -> bool {
         let Some(shape) = self.shapes.fallback.take() else { return false };
-        self.shapes.next = shape;
+        self.shapes = Shapes::after(shape);
         self.fell_back = Some(why.into());
         true
     }

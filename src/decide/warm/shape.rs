@@ -1,7 +1,7 @@
 //! In which shape the warmer pods of a node are made: by what the node can do, unless the operator has chosen.
 
 use crate::image::exit::Platform;
-use crate::objects::node::Node;
+use crate::objects::node::{KubeletVersion, Node};
 use crate::objects::warmer_pod::{Shape, System};
 
 /// What the operator has chosen.
@@ -12,6 +12,8 @@ pub enum ShapeChoice {
     Auto,
     /// In place only.
     InPlace,
+    /// With image volumes only.
+    ImageVolumes,
     /// With an impossible command only.
     ImpossibleCommand,
 }
@@ -32,6 +34,13 @@ impl Shapes {
         Self { next: Shape::InPlace, fallback: None }
     }
 
+    /// The shapes where another one has not worked: a runtime, or a policy, may have no image volumes though the kubelet has them.
+    #[must_use]
+    pub fn after(next: Shape) -> Self {
+        let fallback = (next == Shape::ImageVolumes).then_some(Shape::ImpossibleCommand(System::Linux));
+        Self { next, fallback }
+    }
+
     /// The shapes for a node that keeps images.
     ///
     /// # Errors
@@ -39,13 +48,22 @@ impl Shapes {
     pub fn of(node: &Node, choice: ShapeChoice) -> Result<Self, String> {
         let system = system(node)?;
         let impossible = Shape::ImpossibleCommand(system);
+        let fallback = if has_image_volumes(node) { Shape::ImageVolumes } else { impossible };
         match (choice, no_park_program(node, system)) {
-            (ShapeChoice::Auto, None) => Ok(Self { next: Shape::InPlace, fallback: Some(impossible) }),
+            (ShapeChoice::Auto, None) => Ok(Self { next: Shape::InPlace, fallback: Some(fallback) }),
             (ShapeChoice::InPlace, None) => Ok(Self::in_place()),
-            (ShapeChoice::InPlace, Some(why)) => Err(why),
+            (ShapeChoice::ImageVolumes, None) => Ok(Self { next: Shape::ImageVolumes, fallback: None }),
+            (ShapeChoice::InPlace | ShapeChoice::ImageVolumes, Some(why)) => Err(why),
             (ShapeChoice::Auto | ShapeChoice::ImpossibleCommand, _) => Ok(Self { next: impossible, fallback: None }),
         }
     }
+}
+
+/// The first kubelet in which image volumes are stable (KEP-4639); before, a gate may be off.
+const IMAGE_VOLUMES: KubeletVersion = KubeletVersion { major: 1, minor: 36 };
+
+fn has_image_volumes(node: &Node) -> bool {
+    node.kubelet.is_some_and(|version| version >= IMAGE_VOLUMES)
 }
 
 fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {

@@ -66,6 +66,29 @@ pub(super) struct Spec {
     pub active_deadline_seconds: Option<u64>,
     pub init_containers: Vec<Container>,
     pub containers: Vec<Container>,
+    pub volumes: Vec<Volume>,
+}
+
+/// A volume of the spec, as far as it is an image.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Volume {
+    name: String,
+    image: Option<ImageVolume>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImageVolume {
+    reference: String,
+}
+
+impl Spec {
+    /// The images that a container has as volumes.
+    pub fn image_volumes<'a>(&'a self, container: &'a Container) -> impl Iterator<Item = &'a str> {
+        let is_mounted = |volume: &&Volume| container.volume_mounts.iter().any(|mount| mount.name == volume.name);
+        self.volumes.iter().filter(is_mounted).filter_map(|volume| Some(&*volume.image.as_ref()?.reference))
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -145,6 +168,7 @@ pub(super) struct Env {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Mount {
+    name: String,
     mount_path: String,
 }
 

@@ -1,4 +1,4 @@
-//! Warming where images cannot be swapped in place: by containers that nothing can start.
+//! Warming where images cannot be swapped in place: by containers that nothing can start, and by image volumes.
 
 use super::*;
 
@@ -50,12 +50,30 @@ async fn a_dozen_images_take_two_pods_per_node_and_nothing_is_ever_started() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_image_keeps_nobody_waiting_and_fails_with_its_reason() {
-    let cluster = Cluster::with_kubelets(1, &missing("registry.example/app1:*")).await;
-    let told = cluster.warm(impossible(12, 1)).await;
-    let failed = told.failed();
-    assert_eq!(failed.keys().collect::<Vec<_>>(), ["n0 registry.example/app1:v1"]);
-    assert!(failed.values().all(|why| why.contains("ErrImagePull") && why.contains("not found")), "{failed:?}");
+    for shape in [IMPOSSIBLE, ShapeChoice::ImageVolumes] {
+        let cluster = Cluster::with_kubelets(1, &missing("registry.example/app1:*")).await;
+        let told = cluster.warm(Job { shape, ..job(images(12), 1) }).await;
+        let failed = told.failed();
+        assert_eq!(failed.keys().collect::<Vec<_>>(), ["n0 registry.example/app1:v1"]);
+        assert!(failed.values().all(|why| why.contains("ErrImagePull") && why.contains("not found")), "{failed:?}");
+        cluster.is_quiet().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_image_volumes_only_the_park_program_is_started() {
+    let cluster = Cluster::with_kubelets(2, &ImageOptions::default()).await;
+    let told = cluster.warm(Job { shape: ShapeChoice::ImageVolumes, ..job(images(12), 2) }).await;
+    told.is_warm();
+    for pod in cluster.creations() {
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        assert!(containers.iter().all(|container| container["image"] == PARK), "{pod}");
+    }
+    assert_eq!(cluster.writes().len(), 8, "two pods for each node");
+    let pulls = told.news.iter().filter(|news| matches!(news, News::Ended(ended) if ended.pulled.is_some())).count();
+    assert_eq!(pulls, 24, "the kubelet's own words about every pull");
     cluster.is_quiet().await;
+    assert_eq!((cluster.said("Started"), cluster.said("Killing")), (24, 24), "none has ended by itself");
 }
 
 #[tokio::test(start_paused = true)]

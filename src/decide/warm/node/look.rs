@@ -70,6 +70,7 @@ impl NodeProgress {
                 self.first = Some(open);
                 return self.delete(true);
             }
+            Verdict::NotMounted(why) if now >= began => return self.not_mounted(open, &why, limits, now),
             Verdict::HasRun(how) => {
                 self.end(open, End::Failed(has_run(&how).into()));
                 return self.delete(true);
@@ -77,6 +78,14 @@ impl NodeProgress {
             _ if now >= began + self.patience(limits) => return self.out_of_time(open, limits, now),
             _ => (),
         }
+        None
+    }
+
+    fn not_mounted(&mut self, open: usize, why: &str, limits: &Limits, now: Duration) -> Option<Action> {
+        if self.fall_back(&format!("an image cannot be mounted as a volume: {why}")) {
+            return self.delete(true);
+        }
+        self.failed(open, why, false, limits, now);
         None
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{NodeProgress, REPLACE};
 use crate::decide::warm::{Action, Answer, End, Limits};
-use crate::objects::warmer_pod::WarmerPod;
+use crate::objects::warmer_pod::{Shape, WarmerPod};
 
 /// The wait after a write that failed, where the server does not say.
 const WRITE_AGAIN: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ impl NodeProgress {
                 }
             }
             (Action::Create { .. }, Answer::Gone) => self.fail_all("there is no such namespace for warmer pods"),
-            (Action::Create { images, .. }, Answer::Denied(why)) => self.creation_denied(images, &why, limits, now),
+            (Action::Create { shape, images, .. }, Answer::Denied(why)) => self.creation_denied(*shape, images, &why, limits, now),
             (Action::Swap { to, .. }, Answer::Denied(why)) => self.swap_denied(to, &why),
         }
     }
@@ -47,12 +47,19 @@ impl NodeProgress {
     }
 
     /// A quota may have room later; a missing right and the rules of the namespace hold for every image; anything else is about one of these.
-    fn creation_denied(&mut self, images: &[Box<str>], why: &str, limits: &Limits, now: Duration) {
+    /// Rules about volumes may not know image volumes.
+    fn creation_denied(&mut self, shape: Shape, images: &[Box<str>], why: &str, limits: &Limits, now: Duration) {
         if why.contains("exceeded quota") {
             self.not_before = now + REPLACE;
             return self.setback(why, limits);
         }
-        if why.contains("cannot create resource") || why.contains("violates PodSecurity") {
+        if why.contains("cannot create resource") {
+            return self.fail_all(why);
+        }
+        if shape == Shape::ImageVolumes && self.fall_back(&format!("a pod with image volumes may not be made: {why}")) {
+            return;
+        }
+        if why.contains("violates PodSecurity") {
             return self.fail_all(why);
         }
         match images {

@@ -13,8 +13,8 @@ use crate::image::ImageReference;
 /// How far a start has come.
 #[derive(Clone, Debug)]
 pub(super) enum Starting {
-    /// The image is being pulled, since and until then.
-    Pulling(Timestamp, Timestamp),
+    /// An image is being pulled, since and until then: its own, or one of its volumes.
+    Pulling(String, Timestamp, Timestamp),
     /// The container is being created and started.
     Creating(Timestamp),
     /// The hook after the start runs.
@@ -24,7 +24,7 @@ pub(super) enum Starting {
 impl Starting {
     pub const fn until(&self) -> Timestamp {
         match self {
-            Self::Pulling(_, until) | Self::Creating(until) | Self::Hook(until) => *until,
+            Self::Pulling(_, _, until) | Self::Creating(until) | Self::Hook(until) => *until,
         }
     }
 }
@@ -33,6 +33,10 @@ impl Kubelet {
     pub(super) fn begin_starting(&mut self, index: usize, at: Timestamp, images: &Images) {
         let unit = &self.units[index].spec;
         let (image, policy) = (unit.image.clone(), unit.image_pull_policy);
+        let volume = self.synced.spec.image_volumes(unit).find(|volume| images.local(volume).is_none()).map(str::to_owned);
+        if let Some(volume) = volume {
+            return self.begin_pull(index, &volume, at, images);
+        }
         if ImageReference::parse(&image).is_err() && images.local(&image).is_none() {
             return self.fail(
                 index,
@@ -80,28 +84,28 @@ impl Kubelet {
             return self.fail(index, "ImagePullBackOff", format!("{message}: ErrImagePull: {}", pull_problem(image)), true);
         }
         self.container_event(index, PodEvent::normal("Pulling", format!("Pulling image {image:?}")));
-        self.doing(Doing::Starting(index, Starting::Pulling(at, later(at, images.pull_time(image)))));
+        self.doing(Doing::Starting(index, Starting::Pulling(image.to_owned(), at, later(at, images.pull_time(image)))));
     }
 
     pub(super) fn go_on_starting(&mut self, index: usize, starting: Starting, at: Timestamp, images: &mut Images) {
         match starting {
-            Starting::Pulling(since, _) => self.pulled(index, since, at, images),
+            Starting::Pulling(image, since, _) => self.pulled(index, &image, since, at, images),
             Starting::Creating(_) => self.run(index, at, images),
             Starting::Hook(_) => (),
         }
     }
 
-    fn pulled(&mut self, index: usize, since: Timestamp, at: Timestamp, images: &mut Images) {
-        let image = self.units[index].spec.image.clone();
-        if images.pull(&image) {
+    fn pulled(&mut self, index: usize, image: &str, since: Timestamp, at: Timestamp, images: &mut Images) {
+        if images.pull(image) {
             let millis = at.as_millisecond() - since.as_millisecond();
             let message =
                 format!("Successfully pulled image {image:?} in {millis}ms ({millis}ms including waiting). Image size: 4096 bytes.");
             self.container_event(index, PodEvent::normal("Pulled", message));
-            return self.create(index, at);
+            let is_its_own = self.units[index].spec.image == *image;
+            return if is_its_own { self.create(index, at) } else { self.begin_starting(index, at, images) };
         }
-        self.pulls.next(&image, at, at, self.options.backoff);
-        let message = pull_problem(&image);
+        self.pulls.next(image, at, at, self.options.backoff);
+        let message = pull_problem(image);
         self.container_event(index, PodEvent::warning("Failed", format!("Failed to pull image {image:?}: {message}")));
         self.fail(index, "ErrImagePull", message, true);
     }
