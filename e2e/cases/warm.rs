@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::pods::{pod, spec};
-use crate::warm_images::{Awkward, LARGE};
+use crate::warm_images::{Awkward, LARGE, push};
 use crate::world::{World, eventually, kubectl, variable, write_kubeconfig};
 
 /// A namespace, and the account of one who may warm there.
@@ -232,6 +232,29 @@ async fn two_runs_at_once_do_not_disturb_each_other() {
         assert_eq!(ran.code, 0, "{}", ran.told);
     }
     warmer.pods_are_gone().await;
+    warmer.done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pinned_tag_is_pulled_by_the_digest_that_the_registry_has_for_it() {
+    let warmer = Warmer::new("warm-pin").await;
+    let registry = variable("SWAPLET_E2E_REGISTRY");
+    let name = |image: &str| format!("{registry}/e2e/warm-pin-{image}:{}", std::process::id());
+    let (tagged, missing, work) = (name("tagged"), name("missing"), warmer.world.images.work.as_str());
+    push(&registry, &tagged, json!({"Labels": {"push": "first"}}), 64).await;
+    let digest = push(&registry, &tagged, json!({"Labels": {"push": "second"}}), 64).await;
+    let pinned = format!("{tagged}@{digest}");
+    let ran = Ran::of(warmer.start(&[&tagged, &pinned, "--pin"])).await;
+    assert_eq!((ran.code, ran.results.keys().collect::<Vec<_>>()), (0, vec![&pinned]), "{}", ran.told);
+    ran.is_warm(&pinned);
+    let pulls = pulls(&warmer, &pinned).await;
+    assert!(pulls.iter().any(|message| message.contains("Successfully pulled")), "{pulls:?}");
+    warmer.pods_are_gone().await;
+
+    let output = warmer.start(&[work, &missing, "--pin"]).wait_with_output().await.unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("nothing is pulled") && told.contains(&missing) && !told.contains(work), "{told}");
+    assert_eq!((output.status.code(), warmer.world.pods().await.len()), (Some(1), 0), "{told}");
     warmer.done().await;
 }
 
