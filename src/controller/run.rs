@@ -2,6 +2,7 @@
 
 mod beside;
 mod log;
+mod nodes;
 mod restarts;
 mod rights;
 mod settings;
@@ -18,8 +19,8 @@ use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
 
-use self::log::{log_outcome, tell_node_problem};
-use self::rights::{FOLLOW_NODES, note_right, right_of};
+use self::log::log_outcome;
+use self::rights::{note_right, right_of};
 pub use self::settings::Settings;
 use super::clock::{Clock, time_of_day};
 use super::defects::read;
@@ -28,14 +29,13 @@ use super::discovery::Discovery;
 use super::index::{Effect, Index, Write};
 use super::job_events::take_notice;
 use super::metrics::Metrics;
-use super::nodes::Learned;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
 use super::report::Reporter;
 use super::restart::Driver;
 use super::selection::{Progress, Selected, Selection};
 use super::serve::Health;
-use super::verdict_store::{self, VerdictStore};
+use super::verdict_store::VerdictStore;
 use super::watch::{Event, watch_noted};
 use super::watch_many::watch_all_noted;
 use super::writer::{Outcome, Writer};
@@ -232,51 +232,6 @@ impl Controller {
         self.effects(effects);
     }
 
-    fn see_node(&mut self, event: Event<NodeWire>) {
-        match event {
-            Event::ListStart => self.index.nodes.list_starts(),
-            Event::Listed(node) => {
-                if let Some(node) = read("node", || node.read()) {
-                    let change = self.index.nodes.listed(&node);
-                    tell_node_problem(&node.name, &change);
-                }
-            }
-            Event::ListEnd => {
-                self.health.nodes_seen();
-                if self.index.nodes.list_ends() {
-                    self.index.look_soon(|_| true);
-                }
-            }
-            Event::Applied(node) => {
-                if let Some(node) = read("node", || node.read()) {
-                    let change = self.index.nodes.apply(&node);
-                    tell_node_problem(&node.name, &change);
-                    if change.matters {
-                        self.index.look_soon(|pod| pod.node == node.name);
-                    }
-                }
-            }
-            Event::Deleted(node) => {
-                if let Some(node) = read("node", || node.read()) {
-                    self.index.nodes.remove(&node.name);
-                }
-            }
-            Event::Current(_) => self.health.has(FOLLOW_NODES),
-            Event::Trouble(error) | Event::Hidden(error) => {
-                self.metrics.watch_trouble("nodes");
-                self.health.lacks(FOLLOW_NODES, &error);
-                self.tell_trouble(&error, "cannot watch nodes; trying again");
-            }
-            Event::Forbidden(error) => self.nodes_forbidden(&error),
-        }
-    }
-
-    async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
-        let (store, kept) = VerdictStore::start(client, namespace, self.health.clone()).await;
-        self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
-        self.verdicts = Some(store);
-    }
-
     fn select(&mut self, selection: Option<Selection>) {
         let Some(Selection { pods, kept, progress }) = selection else { return };
         self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
@@ -370,15 +325,6 @@ impl Controller {
                 Effect::Derive(paths) => self.deriver.start(paths),
                 Effect::Learned(learned) => self.learned(&learned),
             }
-        }
-    }
-
-    fn learned(&self, learned: &Learned) {
-        let Learned { node, proved, pod, taken_for } = learned;
-        self.metrics.learned(*proved, *taken_for);
-        tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
-        if let Some(store) = &self.verdicts {
-            store.keep(verdict_store::all_kept(self.index.nodes.verdicts(), self.clock.now(), time_of_day()));
         }
     }
 

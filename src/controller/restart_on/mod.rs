@@ -2,6 +2,7 @@
 //! [`decide::restart_on`](crate::decide::restart_on); the requests are carried out as all others are.
 
 mod records;
+mod requests;
 mod rights;
 mod room;
 
@@ -15,14 +16,13 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, sleep_until};
 
 use self::records::Records;
-use self::rights::{ASK, READ_RECORDS, READ_REQUESTS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
+use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
 use self::room::{Group, Object, Room, Uid};
 use super::clock::Clock;
 use super::defects::{Defects, log, note};
 use super::discovery::Discovery;
 use super::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
 use super::index::Notice;
-use super::list::words;
 use super::metrics::Metrics;
 use super::named_watches::NamedWatches;
 use super::namespaces::Namespaces;
@@ -35,13 +35,12 @@ use super::watch_many::watch_all;
 use super::writer::{Outcome, Target, TargetKind, Writer};
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
-use crate::decide::restart_on::Contents;
 use crate::decide::restart_on::round::{Action, Round, decide};
 use crate::isolated::{isolated, isolated_task};
 use crate::objects::configured_pod::{ConfiguredPod, ConfiguredPodWire};
 use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_on::{Content, ReferenceKind};
-use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
+use crate::objects::restart_request::RestartRequestWire;
 
 /// The wait after the first failure of the API server; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -49,8 +48,6 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LAST_RETRY: Duration = Duration::from_secs(15);
 /// The wait after a denial: an administrator has to change something.
 const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// The wait after a write of which nobody knows whether it was made.
-const UNANSWERED: Duration = Duration::from_secs(5);
 /// How often is looked whether a `PodDisruptionBudget` allows a restart.
 const HELD: Duration = Duration::from_secs(10);
 /// A loop without anything to wait for looks again after this.
@@ -315,83 +312,6 @@ impl Run {
                 (round, Some((first, Report { reason: Reason::RestartOnForbidden, note })))
             }
         }
-    }
-
-    /// Makes one write; when to look again if it was not made.
-    async fn act(&mut self, pod: &ConfiguredPod, action: Action) -> Option<Duration> {
-        match action {
-            Action::Ask { name, target, done } => self.ask(pod, &name, target, done).await,
-            Action::Forget { name, uid } => self.forget(pod, &name, &uid).await,
-        }
-    }
-
-    async fn ask(&mut self, pod: &ConfiguredPod, name: &str, target: Contents, done: Report) -> Option<Duration> {
-        let asked = self.writer.ask_for_restart(pod, name, &target).await;
-        let known = match asked {
-            Ok(request) => {
-                self.health.has_in(ASK, &pod.namespace);
-                request
-            }
-            // It was made, by an earlier try or life.
-            Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
-            Err(Outcome::Denied(words)) => {
-                self.room.forget(&pod.uid, name);
-                self.health.note_denial(ASK, &pod.namespace, &words);
-                return Some(self.denied(pod, &words));
-            }
-            Err(Outcome::Gone) => {
-                self.room.forget(&pod.uid, name);
-                return Some(self.clock.now() + DENIED_RETRY);
-            }
-            Err(Outcome::Failed { error, .. }) => {
-                tracing::warn!(namespace = %pod.namespace, request = name, error, "perhaps a request was not made; trying again");
-                None
-            }
-            Err(Outcome::Applied(_)) => None,
-        };
-        match known {
-            Some(request) => {
-                self.room.know(&request);
-                self.tell(pod, done);
-                None
-            }
-            // No other pod may be begun with before that is known.
-            None => {
-                self.room.assume(pod, name, target);
-                Some(self.clock.now() + UNANSWERED)
-            }
-        }
-    }
-
-    async fn forget(&mut self, pod: &ConfiguredPod, name: &str, uid: &str) -> Option<Duration> {
-        match self.writer.forget_request(&pod.namespace, name, uid).await {
-            Ok(()) | Err(Outcome::Gone | Outcome::Conflict) => {
-                self.room.forget(&pod.uid, name);
-                Some(self.clock.now())
-            }
-            Err(Outcome::Denied(words)) => Some(self.denied(pod, &words)),
-            Err(Outcome::Failed { .. } | Outcome::Applied(_)) => Some(self.clock.now() + UNANSWERED),
-        }
-    }
-
-    async fn existing(&self, namespace: &str, name: &str) -> Option<RestartRequest> {
-        let api: Api<RestartRequestWire> = Api::namespaced(self.client.clone(), namespace);
-        match api.get_opt(name).await {
-            Ok(request) => {
-                self.health.has_in(READ_REQUESTS, namespace);
-                request.and_then(RestartRequestWire::read)
-            }
-            Err(error) => {
-                self.health.note_trouble(READ_REQUESTS, namespace, &words(&error));
-                None
-            }
-        }
-    }
-
-    fn denied(&mut self, pod: &ConfiguredPod, words: &str) -> Duration {
-        let note = format!("the API server forbids to restart containers for changed configuration: {words}");
-        self.tell(pod, Report { reason: Reason::WriteDenied, note });
-        self.clock.now() + DENIED_RETRY
     }
 
     /// Once per pod.

@@ -1,0 +1,69 @@
+//! What the loop does about nodes: those that are seen, and what is learned of them.
+
+use kube::Client;
+
+use super::Controller;
+use super::log::tell_node_problem;
+use super::rights::FOLLOW_NODES;
+use crate::controller::clock::time_of_day;
+use crate::controller::defects::read;
+use crate::controller::nodes::Learned;
+use crate::controller::verdict_store::{VerdictStore, all_kept};
+use crate::controller::watch::Event;
+use crate::objects::node::NodeWire;
+
+impl Controller {
+    pub(super) fn see_node(&mut self, event: Event<NodeWire>) {
+        match event {
+            Event::ListStart => self.index.nodes.list_starts(),
+            Event::Listed(node) => {
+                if let Some(node) = read("node", || node.read()) {
+                    let change = self.index.nodes.listed(&node);
+                    tell_node_problem(&node.name, &change);
+                }
+            }
+            Event::ListEnd => {
+                self.health.nodes_seen();
+                if self.index.nodes.list_ends() {
+                    self.index.look_soon(|_| true);
+                }
+            }
+            Event::Applied(node) => {
+                if let Some(node) = read("node", || node.read()) {
+                    let change = self.index.nodes.apply(&node);
+                    tell_node_problem(&node.name, &change);
+                    if change.matters {
+                        self.index.look_soon(|pod| pod.node == node.name);
+                    }
+                }
+            }
+            Event::Deleted(node) => {
+                if let Some(node) = read("node", || node.read()) {
+                    self.index.nodes.remove(&node.name);
+                }
+            }
+            Event::Current(_) => self.health.has(FOLLOW_NODES),
+            Event::Trouble(error) | Event::Hidden(error) => {
+                self.metrics.watch_trouble("nodes");
+                self.health.lacks(FOLLOW_NODES, &error);
+                self.tell_trouble(&error, "cannot watch nodes; trying again");
+            }
+            Event::Forbidden(error) => self.nodes_forbidden(&error),
+        }
+    }
+
+    pub(super) async fn restore_verdicts(&mut self, client: Client, namespace: &str) {
+        let (store, kept) = VerdictStore::start(client, namespace, self.health.clone()).await;
+        self.index.nodes.restore_kept(kept, self.clock.now(), time_of_day());
+        self.verdicts = Some(store);
+    }
+
+    pub(super) fn learned(&self, learned: &Learned) {
+        let Learned { node, proved, pod, taken_for } = learned;
+        self.metrics.learned(*proved, *taken_for);
+        tracing::info!(%node, %proved, pod, %taken_for, "a pod has proved how its node treats a changed image");
+        if let Some(store) = &self.verdicts {
+            store.keep(all_kept(self.index.nodes.verdicts(), self.clock.now(), time_of_day()));
+        }
+    }
+}
