@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::WarmArgs;
+use super::shape::ShapeArg;
 use crate::controller::discovery::Discovery;
 use crate::controller::list::words;
 use crate::objects::label_selector;
@@ -48,6 +49,10 @@ pub(super) async fn create(client: Client, namespace: &str, name: &str, images: 
 }
 
 fn spec(images: &[Box<str>], args: &WarmArgs) -> anyhow::Result<Value> {
+    anyhow::ensure!(
+        args.shape == ShapeArg::Auto,
+        "--shape is for pods that are made from here; those of a job are as `swaplet run --warm-shape` says: leave --shape or --wait=false away"
+    );
     let mut spec = json!({
         "images": images,
         "parallelism": args.parallelism,
