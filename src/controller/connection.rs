@@ -3,6 +3,9 @@
 //! Built from the parts of kube's own client, for two things that it does not do: it forgets idle connections soon, and it passes on how
 //! long a busy server wants not to be asked.
 
+use std::error::Error;
+use std::iter::successors;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -34,6 +37,14 @@ pub enum ConnectionError {
          the API server in NO_PROXY where HTTPS_PROXY is set"
     )]
     Proxy(Uri),
+    /// The file with the authorities that sign for the API server cannot be used.
+    #[error("the file {} with the CA of the API server cannot be used: {error}", file.display())]
+    Authorities {
+        /// As the configuration names it.
+        file: PathBuf,
+        /// What is wrong with it.
+        error: kube::Error,
+    },
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] kube::Error),
@@ -64,7 +75,11 @@ where
     if let Some(proxy) = config.proxy_url {
         return Err(ConnectionError::Proxy(proxy));
     }
-    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let authorities = config.root_cert_file.clone();
+    let connector = config.rustls_https_connector_with_connector(connector).map_err(|error| match &authorities {
+        Some(file) => ConnectionError::Authorities { file: file.clone(), error },
+        None => ConnectionError::Config(error),
+    })?;
     let http: HttpClient<_, Body> =
         HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector);
     let service = ServiceBuilder::new()
@@ -72,9 +87,26 @@ where
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_response(with_time_in_body)
-        .map_err(BoxError::from)
+        .map_err(move |error| BoxError::from(in_full(&error, authorities.as_deref())))
         .service(http);
     Ok(Client::new(service, config.default_namespace))
+}
+
+/// hyper says of a failure to connect that it is one, and why only behind that. A certificate that nobody known has signed is told with the
+/// place where the authorities come from.
+fn in_full(error: &dyn Error, authorities: Option<&Path>) -> String {
+    let mut words = error.to_string();
+    for cause in successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !words.ends_with(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    if words.contains("invalid peer certificate: UnknownIssuer") {
+        let file = authorities.map_or_else(|| "certificate-authority of the kubeconfig".into(), Path::to_string_lossy);
+        words = format!("{words}: the certificate of the API server is not signed by a CA of {file}");
+    }
+    words
 }
 
 /// kube reads of a refusal only the body, and an API server that is overloaded says only in a header when to come back (Kubernetes:

@@ -34,6 +34,7 @@ mod pull_jobs;
 mod restart;
 mod rights;
 mod rights_beside;
+mod rotation;
 mod selection;
 mod shapes;
 mod verdicts;
