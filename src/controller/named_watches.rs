@@ -7,7 +7,8 @@ use kube::api::ListParams;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::watch::{Event, watch_selected};
+use super::watch::{Event, watch_noted};
+use super::watch_age::WatchAges;
 
 /// Events between the watches and the loop.
 const BUFFER: usize = 256;
@@ -15,6 +16,7 @@ const BUFFER: usize = 256;
 /// The watches: `K` names an object, and `T` is what is passed on of it.
 pub struct NamedWatches<K, T> {
     open: Open<K, T>,
+    ages: WatchAges,
     watches: BTreeMap<K, Watch>,
     listener: mpsc::Sender<(K, Event<T>)>,
     receiver: mpsc::Receiver<(K, Event<T>)>,
@@ -26,6 +28,7 @@ type Open<K, T> = Box<dyn Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync
 /// Where the events of a watch go.
 pub struct Listener<K, T> {
     key: K,
+    ages: WatchAges,
     sender: mpsc::Sender<(K, Event<T>)>,
 }
 
@@ -39,11 +42,11 @@ impl Drop for Watch {
 }
 
 impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
-    /// Nothing is watched yet; `open` starts a watch with [`Listener::watch`].
+    /// Nothing is watched yet; `open` starts a watch with [`Listener::watch`], whose age is noted in `ages`.
     #[must_use]
-    pub fn new(open: impl Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync + 'static) -> Self {
+    pub fn new(ages: WatchAges, open: impl Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync + 'static) -> Self {
         let (listener, receiver) = mpsc::channel(BUFFER);
-        Self { open: Box::new(open), watches: BTreeMap::new(), listener, receiver }
+        Self { open: Box::new(open), ages, watches: BTreeMap::new(), listener, receiver }
     }
 
     /// Watches exactly these objects.
@@ -52,7 +55,7 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
         self.watches.retain(|object, _| wanted.contains(object));
         for object in wanted {
             if !self.watches.contains_key(&object) {
-                let listener = Listener { key: object.clone(), sender: self.listener.clone() };
+                let listener = Listener { key: object.clone(), ages: self.ages.clone(), sender: self.listener.clone() };
                 let watch = Watch((self.open)(&object, listener));
                 self.watches.insert(object, watch);
             }
@@ -79,7 +82,7 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     where
         O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
-        let mut events = watch_selected(api, params);
+        let mut events = watch_noted(api, params, &self.ages);
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 if self.sender.send((self.key.clone(), event.map(&read))).await.is_err() {

@@ -25,7 +25,7 @@ use super::report::Reporter;
 use super::run::{Settings, TaskDied};
 use super::serve::Health;
 use super::watch::Event;
-use super::watch_many::watch_all;
+use super::watch_many::watch_all_noted;
 use super::writer::{Outcome, Target, Writer, is_missing_right};
 use crate::decide::decision::Report;
 use crate::decide::predownload::{Action, JobSeen, PodSeen, decide};
@@ -68,8 +68,8 @@ pub(super) async fn run(discovery: Discovery, settings: Settings, tools: (Report
     let (reporter, metrics, health) = tools;
     let client = discovery.client().clone();
     let clock = Clock::start();
-    let mut deployments = watch_all(settings.namespaces.apis::<Deployment>(&client), "");
-    let mut stateful_sets = watch_all(settings.namespaces.apis::<StatefulSet>(&client), "");
+    let mut deployments = watch_all_noted(settings.namespaces.apis::<Deployment>(&client), "", &metrics.watch_ages);
+    let mut stateful_sets = watch_all_noted(settings.namespaces.apis::<StatefulSet>(&client), "", &metrics.watch_ages);
     let mut clone_sets = clone_sets::observe(discovery, settings.namespaces.clone());
     let mut predownload = Predownload {
         clock,

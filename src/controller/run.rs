@@ -85,6 +85,7 @@ pub async fn run(
     let mut nodes = watch_noted(Api::<NodeWire>::all(client.clone()), ListParams::default(), &metrics.watch_ages);
     let discovery = Discovery::new(client.clone());
     let mut openkruise = observe(discovery.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
+    health.watches(&metrics.watch_ages);
     let mut controller = Controller::new(&discovery, &settings, metrics, health);
     let mut beside = controller.start_beside(&discovery, &settings);
     if let Some(namespace) = &settings.state_namespace {
@@ -142,7 +143,7 @@ impl Controller {
                 Some(_) => Index::new(settings.rules.clone()).with_restarts(),
                 None => Index::new(settings.rules.clone()),
             },
-            restarts: Driver::start(discovery, settings),
+            restarts: Driver::start(discovery, settings, &metrics.watch_ages),
             writer: Writer::new(client.clone(), settings.write_deadline)
                 .while_leading(settings.leadership.clone())
                 .counted_by(metrics.clone()),

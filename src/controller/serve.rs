@@ -13,12 +13,13 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use super::sight::Sight;
+use super::sight::{STALE, Sight};
+use super::watch_age::WatchAges;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Whether pods and Jobs are seen, and if not, why.
+/// Whether everything is seen that is watched, and if not, why.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Mutex<State>>);
 
@@ -33,11 +34,19 @@ struct State {
     /// Who leads, where it is somebody else.
     leader: Option<String>,
     lease_trouble: Option<String>,
+    /// The ages of all watches.
+    watches: WatchAges,
     /// What is not done because a right is missing, and in which namespace (empty: in all), each with the words of the API server.
     lacks: BTreeMap<(&'static str, Box<str>), String>,
 }
 
 impl State {
+    /// The watch that was heard of longest ago, if that is too long.
+    fn stale(&self) -> Option<String> {
+        let (resource, age) = self.watches.all().into_iter().max_by_key(|(_, age)| *age).filter(|(_, age)| *age > STALE)?;
+        Some(format!("nothing was heard of {resource} for {} s, so what is seen of them may be old", age.as_secs()))
+    }
+
     /// `ok`, and what is not.
     fn remarks(&self) -> String {
         let hidden = self.hidden.values().flatten().map(|error| format!("nothing is done in a namespace: {error}"));
@@ -49,6 +58,11 @@ impl State {
 }
 
 impl Health {
+    /// These are the ages of the watches of this process.
+    pub fn watches(&self, ages: &WatchAges) {
+        self.state().watches = ages.clone();
+    }
+
     /// All pods were listed.
     pub fn pods_listed(&self) {
         self.state().pods.listed();
@@ -132,7 +146,7 @@ impl Health {
     /// How it is going; `Err` with the reason where not everything is seen that should be.
     ///
     /// # Errors
-    /// What keeps the controller from seeing pods or Jobs, or from leading, in words.
+    /// What keeps the controller from seeing pods, Jobs or anything else that it watches, or from leading, in words.
     pub fn ready(&self) -> Result<String, String> {
         let state = self.state();
         if let Some(error) = &state.lease_trouble {
@@ -145,7 +159,7 @@ impl Health {
             (Some(error), _) => Err(format!("cannot watch pods: {error}")),
             (None, _) if !state.pods.is_listed() => Err("the first list of pods is not complete".to_owned()),
             (None, Some(error)) => Err(format!("cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}")),
-            (None, None) => Ok(state.remarks()),
+            (None, None) => state.stale().map_or_else(|| Ok(state.remarks()), Err),
         }
     }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// A watch lives 45 s, and one that is dead is given up after 55 s ([`super::watch`]); then another one is opened at once. What is older is
 /// not what the cluster is now, whatever the reason: a server that does not answer, or a loop that does not take what it is told.
-const STALE: Duration = Duration::from_secs(60);
+pub(super) const STALE: Duration = Duration::from_secs(60);
 
 /// What is known of the watch of one kind of objects.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ pub fn watch_all<K>(apis: Vec<Api<K>>, field_selector: &str) -> mpsc::Receiver<E
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watch_all_selected(apis, &ListParams::default().fields(field_selector))
+    watch_all_noted(apis, field_selector, &WatchAges::default())
 }
 
 /// As [`watch_all`]; their ages are noted.
@@ -29,18 +29,11 @@ pub fn watch_all_noted<K>(apis: Vec<Api<K>>, field_selector: &str, ages: &WatchA
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watch_each(apis, &ListParams::default().fields(field_selector), ages)
+    watch_all_selected(apis, &ListParams::default().fields(field_selector), ages)
 }
 
-/// As [`watch_all`], of what the selectors of `params` select.
-pub fn watch_all_selected<K>(apis: Vec<Api<K>>, params: &ListParams) -> mpsc::Receiver<Event<K>>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    watch_each(apis, params, &WatchAges::default())
-}
-
-fn watch_each<K>(mut apis: Vec<Api<K>>, params: &ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+/// As [`watch_all_noted`], of what the selectors of `params` select.
+pub fn watch_all_selected<K>(mut apis: Vec<Api<K>>, params: &ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {

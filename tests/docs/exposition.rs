@@ -14,6 +14,8 @@ use swaplet::decide::reason::Reason;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::sample::Sample;
+
 /// One metric, under the name by which it is queried; a histogram without `_bucket`, `_sum` and `_count`.
 #[derive(Debug, Default)]
 pub struct Family {
@@ -21,12 +23,6 @@ pub struct Family {
     pub kind: String,
     /// Sorted, without `le`.
     pub labels: Vec<String>,
-}
-
-/// One line.
-pub struct Sample {
-    pub name: String,
-    pub labels: BTreeMap<String, String>,
 }
 
 /// The metrics by their names, and every sample.
@@ -51,23 +47,10 @@ impl Exposition {
     }
 
     fn read(text: &str) -> Self {
-        let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).map(Sample::read).collect();
+        let samples = Sample::all(text);
+        assert!(samples.iter().all(|sample| sample.value.is_finite()), "{text}");
         let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(|line| family(line, &samples)).collect();
         Self { families, samples }
-    }
-}
-
-impl Sample {
-    /// `name{label="value",...} value`
-    fn read(line: &str) -> Self {
-        let (series, _) = line.rsplit_once(' ').unwrap();
-        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        let labels = labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty());
-        let pair = |label: &str| {
-            let (name, value) = label.split_once("=\"").unwrap();
-            (name.to_owned(), value.trim_end_matches('"').to_owned())
-        };
-        Self { name: name.to_owned(), labels: labels.map(pair).collect() }
     }
 }
 

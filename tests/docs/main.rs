@@ -9,3 +9,5 @@ mod markdown;
 mod metrics;
 mod queries;
 mod reasons;
+#[path = "../scenarios/sample.rs"]
+mod sample;

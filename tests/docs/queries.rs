@@ -7,8 +7,9 @@ use promql_parser::util::{ExprVisitor, walk_expr};
 use serde_json::Value;
 use swaplet::decide::reason::Reason;
 
-use crate::exposition::{Exposition, Sample};
+use crate::exposition::Exposition;
 use crate::markdown::root;
+use crate::sample::Sample;
 
 /// What Prometheus adds to each sample.
 const OF_THE_TARGET: &str = "namespace";

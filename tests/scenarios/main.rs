@@ -35,6 +35,7 @@ mod restart;
 mod rights;
 mod rights_beside;
 mod rotation;
+mod sample;
 mod selection;
 mod shapes;
 mod verdicts;

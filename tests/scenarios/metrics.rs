@@ -1,9 +1,12 @@
 //! What `/metrics` says of what happens.
 
+use http::Method;
+use serde_json::{Value, json};
 use swaplet::testbed::apiserver::{Effect, Verb};
 
 use super::harness::{Life, World};
 use super::node::Kubelet;
+use super::objects::PARK;
 
 const SWAP: &str = r#"{method="swap",class="Kubelet"}"#;
 
@@ -91,4 +94,60 @@ async fn a_watch_that_is_forbidden_has_no_age() {
     let life = world.start_controller();
     world.wait(300).await;
     assert_eq!((life.watch_age("nodes"), life.watch_age("pods").is_some()), (None, true));
+}
+
+type Start = fn(&World) -> Life;
+
+/// What runs, and one resource that it watches besides pods, Jobs and nodes.
+fn others() -> [(Start, &'static str); 4] {
+    [
+        (World::start_restarting_controller, "containerrecreaterequests"),
+        (World::start_controller_on_config, "containerrecreaterequests"),
+        (|world| world.start_warming_controller(PARK, "default"), "imagepulljobs"),
+        (World::start_predownloading_controller, "deployments"),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_beside_that_of_pods_that_dies_silently_makes_the_process_unready_until_it_lives_again() {
+    for (start, resource) in others() {
+        let world = World::new();
+        world.create_namespace("state").await;
+        let life = start(&world);
+        for _ in 0..200 {
+            world.wait(1).await;
+            assert!(life.watch_age(resource).is_none_or(|age| age < 60.0), "{resource}: {:?}", life.watch_age(resource));
+        }
+        assert!(life.watch_age(resource).is_some() && life.health.ready().is_ok(), "{resource}: {:?}", life.health.ready());
+        let faults = [Verb::Watch, Verb::List].map(|verb| world.fault(Effect::Hang, |rule| rule.verb(verb).resource(resource)));
+        world.wait(120).await;
+        assert!(life.watch_age(resource).unwrap() > 60.0 && life.watch_age("pods").unwrap() < 60.0, "{resource}");
+        let why = life.health.ready().unwrap_err();
+        assert!(why.starts_with(&format!("nothing was heard of {resource} for ")), "{why}");
+        faults.into_iter().for_each(|fault| world.end_fault(fault));
+        world.wait(60).await;
+        assert!(life.health.ready().is_ok(), "{resource}: {:?}", life.health.ready());
+        life.kill();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_requests_that_dies_silently_hides_a_request_for_a_minute_at_most() {
+    const REQUESTS: &str = "containerrecreaterequests";
+    let world = World::new();
+    let dead = world.fault(Effect::Hang, |rule| rule.verb(Verb::Watch).resource(REQUESTS));
+    let _life = world.start_restarting_controller();
+    world.wait(5).await;
+    let spec = json!({"podName": "nobody", "containers": [{"name": "app"}]});
+    let request =
+        json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": {"name": "r"}, "spec": spec});
+    world
+        .request(Method::POST, &format!("/apis/apps.kruise.io/v1alpha1/namespaces/default/{REQUESTS}"), "application/json", &request)
+        .await;
+    let phase = || world.server.peek(&format!("{REQUESTS}.apps.kruise.io"), "default", "r").unwrap()["status"]["phase"].clone();
+    world.wait(15).await;
+    assert_eq!(phase(), Value::Null, "the watch is dead");
+    world.end_fault(dead);
+    world.wait(40).await;
+    assert_eq!(phase(), "Completed");
 }

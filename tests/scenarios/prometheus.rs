@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use promql_parser::parser::{AggregateExpr, BinaryExpr, Call, Expr, LabelModifier, VectorSelector};
 use serde::Deserialize;
 
+use super::sample::{Labels, Sample};
+
 /// Seconds between two scrapes.
 pub const EVERY: u32 = 15;
 
-type Labels = BTreeMap<String, String>;
 type Vector = Vec<(Labels, f64)>;
 
 #[derive(Deserialize)]
@@ -32,13 +33,13 @@ struct Rule {
 /// The samples of all scrapes so far.
 #[derive(Default)]
 pub struct Prometheus {
-    scrapes: Vec<Vec<(String, Labels, f64)>>,
+    scrapes: Vec<Vec<Sample>>,
 }
 
 impl Prometheus {
     /// Takes up what `/metrics` says now; once in [`EVERY`] seconds.
     pub fn scrape(&mut self, text: &str) {
-        self.scrapes.push(text.lines().filter(|line| !line.starts_with('#')).map(sample).collect());
+        self.scrapes.push(Sample::all(text));
     }
 
     /// The alerts of `deploy/alerts.yaml` that fire now, in the order of the file.
@@ -69,12 +70,12 @@ impl Prometheus {
     }
 
     fn selected(&self, selector: &VectorSelector, at: usize) -> Vector {
-        let is_it = |name: &str, labels: &Labels| {
-            selector.name.as_deref() == Some(name)
-                && selector.matchers.matchers.iter().all(|matcher| matcher.is_match(labels.get(&matcher.name).map_or("", |value| value)))
+        let label = |sample: &Sample, name: &str| sample.labels.get(name).cloned().unwrap_or_default();
+        let is_it = |sample: &&Sample| {
+            let mut matchers = selector.matchers.matchers.iter();
+            selector.name.as_ref() == Some(&sample.name) && matchers.all(|matcher| matcher.is_match(&label(sample, &matcher.name)))
         };
-        let samples = self.scrapes[at].iter().filter(|(name, labels, _)| is_it(name, labels));
-        samples.map(|(_, labels, value)| (labels.clone(), *value)).collect()
+        self.scrapes[at].iter().filter(is_it).map(|sample| (sample.labels.clone(), sample.value)).collect()
     }
 
     fn aggregated(&self, aggregate: &AggregateExpr, at: usize) -> Vector {
@@ -151,16 +152,4 @@ fn slope(values: &[f64]) -> f64 {
     let (mean, middle) = (values.iter().sum::<f64>() / count, (count - 1.0) / 2.0);
     let together: f64 = steps().zip(values).map(|(step, value)| (step - middle) * (value - mean)).sum();
     together / steps().map(|step| (step - middle).powi(2)).sum::<f64>()
-}
-
-/// `name{label="value",...} value`
-fn sample(line: &str) -> (String, Labels, f64) {
-    let (series, value) = line.rsplit_once(' ').unwrap();
-    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-    let labels = labels.trim_end_matches('}').split("\",").filter(|label| !label.is_empty());
-    let pair = |label: &str| {
-        let (name, value) = label.split_once("=\"").unwrap();
-        (name.to_owned(), value.trim_end_matches('"').to_owned())
-    };
-    (name.to_owned(), labels.map(pair).collect(), value.parse().unwrap())
 }

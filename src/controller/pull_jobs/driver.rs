@@ -23,7 +23,8 @@ use crate::controller::resolve::{Resolve, Resolver};
 use crate::controller::run::{Settings, TaskDied};
 use crate::controller::serve::Health;
 use crate::controller::warm::PULLED;
-use crate::controller::watch::{Event, watch_selected};
+use crate::controller::watch::{Event, watch_noted};
+use crate::controller::watch_age::WatchAges;
 use crate::controller::watch_many::watch_all_selected;
 use crate::controller::writer::Writer;
 use crate::decide::warm::pulled::Pulled;
@@ -115,7 +116,8 @@ impl Driver {
     fn new(discovery: &Discovery, settings: &Settings, warm: WarmSettings, derived: DerivedImages, tools: (Metrics, Health)) -> Self {
         let (metrics, health) = tools;
         let client = discovery.client();
-        let jobs = |kind| observe(discovery.clone(), kind, settings.namespaces.clone());
+        let ages = metrics.watch_ages.clone();
+        let jobs = |kind| observe(discovery.clone(), kind, settings.namespaces.clone(), ages.clone());
         let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
         Self {
             clock: Clock::start(),
@@ -132,10 +134,10 @@ impl Driver {
             derived,
             images: jobs(JobKind::ImagePullJob),
             lists: jobs(JobKind::ImageListPullJob),
-            nodes: watch_selected(Api::all(client.clone()), ListParams::default()),
-            pods: watch_all_selected(pods, &ListParams::default().labels(JOB)),
+            nodes: watch_noted(Api::all(client.clone()), ListParams::default(), &ages),
+            pods: watch_all_selected(pods, &ListParams::default().labels(JOB), &ages),
             pulls: watches_of_pulls(client.clone()),
-            selected: watches_of_selected(client.clone()),
+            selected: watches_of_selected(client.clone(), ages.clone()),
         }
     }
 
@@ -238,14 +240,15 @@ fn died(watched: &str) -> TaskDied {
     TaskDied(format!("the watch of {watched}"))
 }
 
-fn watches_of_selected(client: Client) -> NamedWatches<PodQuery, PodWire> {
-    NamedWatches::new(move |(_, namespace, selector): &PodQuery, listener| {
+fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery, PodWire> {
+    NamedWatches::new(ages, move |(_, namespace, selector): &PodQuery, listener| {
         listener.watch_selected(Api::namespaced(client.clone(), namespace), ListParams::default().labels(selector), |pod| pod)
     })
 }
 
 fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {
-    NamedWatches::new(move |namespace: &String, listener| {
+    // Nothing depends on them, so nobody has to know how old they are.
+    NamedWatches::new(WatchAges::default(), move |namespace: &String, listener| {
         let events = Api::<KubeEvent>::namespaced(client.clone(), namespace);
         listener.watch_selected(events, ListParams::default().fields(PULLED), pulled)
     })

@@ -11,7 +11,8 @@ use tokio::time::sleep_until;
 use crate::controller::discovery::Discovery;
 use crate::controller::namespaces::Namespaces;
 use crate::controller::watch::Event;
-use crate::controller::watch_many::watch_all;
+use crate::controller::watch_age::WatchAges;
+use crate::controller::watch_many::watch_all_noted;
 use crate::objects::pull_job::JobKind;
 
 /// The resource by which OpenKruise is known.
@@ -19,13 +20,13 @@ const NODE_IMAGES: &str = "nodeimages";
 /// Events between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking, in some namespaces or in all. Where there is nothing to be done the list is empty. The stream ends only when the
-/// receiver is dropped, or a watch has died.
+/// Starts looking, in some namespaces or in all; the ages of the watches are noted. Where there is nothing to be done the list is empty.
+/// The stream ends only when the receiver is dropped, or a watch has died.
 #[must_use]
-pub fn observe(discovery: Discovery, kind: JobKind, namespaces: Namespaces) -> mpsc::Receiver<Event<DynamicObject>> {
+pub fn observe(discovery: Discovery, kind: JobKind, namespaces: Namespaces, ages: WatchAges) -> mpsc::Receiver<Event<DynamicObject>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
-        let observer = Observer { discovery, kind, namespaces, events };
+        let observer = Observer { discovery, kind, namespaces, ages, events };
         while observer.look().await.is_some() {}
     });
     receiver
@@ -43,6 +44,7 @@ struct Observer {
     discovery: Discovery,
     kind: JobKind,
     namespaces: Namespaces,
+    ages: WatchAges,
     events: mpsc::Sender<Event<DynamicObject>>,
 }
 
@@ -86,7 +88,7 @@ impl Observer {
 
     /// Passes events on until the jobs are not ours any more.
     async fn follow(&self) -> Option<()> {
-        let mut events = watch_all(self.namespaces.dynamic_apis(self.discovery.client(), &self.kind.resource()), "");
+        let mut events = watch_all_noted(self.namespaces.dynamic_apis(self.discovery.client(), &self.kind.resource()), "", &self.ages);
         let mut ask = self.discovery.next_round();
         loop {
             tokio::select! {

@@ -16,6 +16,7 @@ use crate::controller::named_watches::NamedWatches;
 use crate::controller::restart_on::RestartOnSettings;
 use crate::controller::run::{Settings, TaskDied};
 use crate::controller::watch::Event;
+use crate::controller::watch_age::WatchAges;
 use crate::controller::writer::{Outcome, Writer};
 use crate::controller::writer_restart::{RestartWrite, Stored};
 use crate::decide::restart::ParkImage;
@@ -68,18 +69,20 @@ impl fmt::Debug for RestartSettings {
 impl Driver {
     /// Looks for requests, or does nothing ever, as the settings say.
     #[must_use]
-    pub fn start(discovery: &Discovery, settings: &Settings) -> Self {
+    pub fn start(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
         let client = discovery.client();
         // Also where nothing is parked any more: an earlier life may have left a container parked.
         let (requests, parked) = match settings.restart {
-            Some(_) => (observe(discovery.clone(), settings.namespaces.clone()), observe_parked(client, &settings.namespaces)),
+            Some(_) => {
+                (observe(discovery.clone(), settings.namespaces.clone(), ages.clone()), observe_parked(client, &settings.namespaces, ages))
+            }
             None => (nothing(), nothing()),
         };
         Self {
             restarts: Restarts::new(settings.restart.as_ref().and_then(|restart| restart.park.clone())),
             requests,
             parked,
-            watches: watches_of_pods(client.clone()),
+            watches: watches_of_pods(client.clone(), ages.clone()),
             writes: JoinSet::new(),
             started_at: settings.restart.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |restart| (restart.time_of_day)()),
             concurrency: settings.concurrency.max(1),
@@ -158,8 +161,8 @@ impl Driver {
 }
 
 /// Pods that restart always are not in the watch of pods.
-fn watches_of_pods(client: Client) -> NamedWatches<Key, RestartPodWire> {
-    NamedWatches::new(move |pod: &Key, listener| listener.watch(Api::namespaced(client.clone(), &pod.0), &pod.1, |pod| pod))
+fn watches_of_pods(client: Client, ages: WatchAges) -> NamedWatches<Key, RestartPodWire> {
+    NamedWatches::new(ages, move |pod: &Key, listener| listener.watch(Api::namespaced(client.clone(), &pod.0), &pod.1, |pod| pod))
 }
 
 /// A stream on which nothing ever comes, and that does not end.

@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::controller::discovery::Discovery;
 use crate::controller::namespaces::Namespaces;
 use crate::controller::watch::Event;
-use crate::controller::watch_many::{watch_all, watch_all_selected};
+use crate::controller::watch_age::WatchAges;
+use crate::controller::watch_many::{watch_all_noted, watch_all_selected};
 use crate::objects::parked::PARKED;
 use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_pod::RestartPodWire;
@@ -17,9 +18,10 @@ use crate::objects::restart_request::RestartRequestWire;
 /// Events between this task and the loop.
 const BUFFER: usize = 256;
 
-/// Starts looking, in some namespaces or in all. The stream ends only when the receiver is dropped, or a watch has died.
+/// Starts looking, in some namespaces or in all; the ages of the watches are noted. The stream ends only when the receiver is dropped, or a
+/// watch has died.
 #[must_use]
-pub fn observe(discovery: Discovery, namespaces: Namespaces) -> mpsc::Receiver<Event<RestartRequestWire>> {
+pub fn observe(discovery: Discovery, namespaces: Namespaces, ages: WatchAges) -> mpsc::Receiver<Event<RestartRequestWire>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
         loop {
@@ -27,7 +29,7 @@ pub fn observe(discovery: Discovery, namespaces: Namespaces) -> mpsc::Receiver<E
                 () = installed(&discovery) => {}
                 () = events.closed() => return,
             }
-            if follow(&discovery, &namespaces, &events).await.is_none() {
+            if follow(&discovery, &namespaces, &ages, &events).await.is_none() {
                 return;
             }
         }
@@ -37,8 +39,8 @@ pub fn observe(discovery: Discovery, namespaces: Namespaces) -> mpsc::Receiver<E
 
 /// Looks for pods in which containers are parked.
 #[must_use]
-pub fn observe_parked(client: &Client, namespaces: &Namespaces) -> mpsc::Receiver<Event<RestartPodWire>> {
-    watch_all_selected(namespaces.apis(client), &ListParams::default().labels(PARKED))
+pub fn observe_parked(client: &Client, namespaces: &Namespaces, ages: &WatchAges) -> mpsc::Receiver<Event<RestartPodWire>> {
+    watch_all_selected(namespaces.apis(client), &ListParams::default().labels(PARKED), ages)
 }
 
 /// Comes back when the API server knows requests.
@@ -54,8 +56,13 @@ async fn installed(discovery: &Discovery) {
 }
 
 /// Passes events on until requests are not known any more; `None` where nobody listens, or the watch has died.
-async fn follow(discovery: &Discovery, namespaces: &Namespaces, listener: &mpsc::Sender<Event<RestartRequestWire>>) -> Option<()> {
-    let mut events = watch_all(namespaces.apis(discovery.client()), "");
+async fn follow(
+    discovery: &Discovery,
+    namespaces: &Namespaces,
+    ages: &WatchAges,
+    listener: &mpsc::Sender<Event<RestartRequestWire>>,
+) -> Option<()> {
+    let mut events = watch_all_noted(namespaces.apis(discovery.client()), "", ages);
     loop {
         let event = events.recv().await?;
         if matches!(event, Event::Trouble(_)) && discovery.resources_now().await.is_ok_and(|resources| !resources.serve(PLURAL)) {

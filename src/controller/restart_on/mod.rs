@@ -31,7 +31,8 @@ use super::restart::observe;
 use super::run::TaskDied;
 use super::serve::Health;
 use super::watch::Event;
-use super::watch_many::watch_all;
+use super::watch_age::WatchAges;
+use super::watch_many::watch_all_noted;
 use super::writer::{Outcome, Target, TargetKind, Writer};
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
@@ -113,9 +114,9 @@ impl Run {
             clock: Clock::start(),
             room: Room::default(),
             records: Records::new(client.clone(), &settings.state_namespace),
-            pods: watch_all(namespaces.apis(client), ""),
-            requests: observe(discovery.clone(), namespaces.clone()),
-            objects: watches_of_objects(client.clone()),
+            pods: watch_all_noted(namespaces.apis(client), "", &metrics.watch_ages),
+            requests: observe(discovery.clone(), namespaces.clone(), metrics.watch_ages.clone()),
+            objects: watches_of_objects(client.clone(), metrics.watch_ages.clone()),
             client: client.clone(),
             namespaces,
             settings,
@@ -334,8 +335,8 @@ impl Run {
 }
 
 /// Of a `Secret` the API server sends the metadata only.
-fn watches_of_objects(client: Client) -> NamedWatches<Object, Content> {
-    NamedWatches::new(move |(namespace, reference): &Object, listener| match reference.kind {
+fn watches_of_objects(client: Client, ages: WatchAges) -> NamedWatches<Object, Content> {
+    NamedWatches::new(ages, move |(namespace, reference): &Object, listener| match reference.kind {
         ReferenceKind::ConfigMap => {
             let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
             listener.watch(maps, &reference.name, |map| Content::of(&map))

@@ -101,15 +101,8 @@ fn compare_field(path: &str, field: &str, raw: &Value, typed: &Map<String, Value
 /// Maps whose keys are data: an empty value in them means something.
 const DATA: &[&str] = &["labels", "annotations", "data", "stringData", "binaryData", "nodeSelector", "matchLabels", "limits", "requests"];
 
-/// Strings that the real types always write.
-const ALWAYS: &[&str] = &[
-    "holderIdentity",
-    "image",
-    "imageID",
-    "name",
-    "reportingComponent",
-    "reportingInstance",
-    "status",
+/// What a node always says of itself, if only that it is empty.
+pub const NODE_INFO: [&str; 10] = [
     "architecture",
     "bootID",
     "containerRuntimeVersion",
@@ -121,6 +114,9 @@ const ALWAYS: &[&str] = &[
     "osImage",
     "systemUUID",
 ];
+
+/// Other strings that the real types always write.
+const ALWAYS: &[&str] = &["holderIdentity", "image", "imageID", "name", "reportingComponent", "reportingInstance", "status"];
 
 /// Flags that the real types leave out when false.
 const PLAIN_FLAGS: &[&str] = &["hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly", "unschedulable"];
@@ -141,7 +137,7 @@ fn is_omitted(field: &str, value: &Value) -> bool {
     match value {
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty() && DATA.contains(&field),
-        Value::String(text) => text.is_empty() && !ALWAYS.contains(&field),
+        Value::String(text) => text.is_empty() && !ALWAYS.contains(&field) && !NODE_INFO.contains(&field),
         Value::Bool(false) => PLAIN_FLAGS.contains(&field),
         _ => false,
     }

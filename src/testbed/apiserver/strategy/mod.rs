@@ -14,6 +14,7 @@ use super::events;
 use super::json::{carry, child, default, int, object, text};
 use super::kinds::Kind;
 use super::status::FieldError;
+use super::typed::NODE_INFO;
 
 pub use meta::{qualified_name, validate as validate_metadata, validate_update as validate_metadata_update};
 pub use pod::graceful_period;
@@ -114,19 +115,7 @@ fn prepare_node(node: &mut Value) {
     if let Some(taints) = taints.as_array_mut().filter(|taints| !taints.contains(&taint)) {
         taints.push(taint);
     }
-    let info = [
-        "architecture",
-        "bootID",
-        "containerRuntimeVersion",
-        "kernelVersion",
-        "kubeProxyVersion",
-        "kubeletVersion",
-        "machineID",
-        "operatingSystem",
-        "osImage",
-        "systemUUID",
-    ];
-    let info: Value = info.iter().map(|&field| (field.to_owned(), Value::from(""))).collect::<serde_json::Map<_, _>>().into();
+    let info: Value = NODE_INFO.iter().map(|&field| (field.to_owned(), Value::from(""))).collect::<serde_json::Map<_, _>>().into();
     object(node).insert("status".to_owned(), json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": info}));
 }
 
