@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a step of a test that fails is a panic")]
 
+use std::fs::File;
+use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use clap::CommandFactory;
@@ -175,4 +177,31 @@ fn a_reader_that_stops_early_is_no_error() {
     drop(child.stdout.take());
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success(), "{}", text(&ended.stderr));
+}
+
+/// The first process of a container is not ended by a signal that it does not handle yet.
+#[test]
+fn a_controller_that_is_stopped_while_it_starts_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    assert!(Command::new("mkfifo").arg(&kubeconfig).status().unwrap().success());
+    let child = Command::new(env!("CARGO_BIN_EXE_swaplet"))
+        .args(["run", "--exit-image", "r.example/exit:1", "--kubeconfig"])
+        .arg(&kubeconfig)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // This comes back when it reads, which is before it knows a cluster.
+    let mut writer = File::options().write(true).open(&kubeconfig).unwrap();
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    let content = "{clusters: [{name: none, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: none, user: {}}], \
+        contexts: [{name: none, context: {cluster: none, user: none}}], current-context: none}";
+    // It may read more than once.
+    let file = folder.path().join("file");
+    std::fs::write(&file, content).unwrap();
+    std::fs::rename(&file, &kubeconfig).unwrap();
+    writer.write_all(content.as_bytes()).unwrap();
+    drop(writer);
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && text(&ended.stderr).contains("stopped"), "{ended:?}");
 }

@@ -215,6 +215,9 @@ impl RunArgs {
             super::print(&origin.map(|(_, read)| yaml(&read.settings)).unwrap_or_default())?;
             return Ok(ExitCode::SUCCESS);
         }
+        // Before all else: the first process of a container is not ended by a signal that it does not handle, and would lead in a pod that is
+        // being deleted.
+        let stopped = stopped()?;
         let rows = controller.rules.rows().cloned();
         let settings = controller.settings()?;
         start_log(log_format);
@@ -226,7 +229,6 @@ impl RunArgs {
         let (instance, namespace) = (settings.instance.clone(), settings.state_namespace.clone().filter(|_| leader_elect));
         let (sender, settings) = watch::channel(settings);
         let reloader = origin.and_then(|(called, read)| Reloader::of(called, read, rows, health.clone(), settings_of));
-        let stopped = stopped()?;
         let work = async {
             let Some(namespace) = namespace else {
                 metrics.leads.set(1);

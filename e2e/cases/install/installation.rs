@@ -91,10 +91,11 @@ impl Installation {
         assert!(Command::new("kill").args(["-s", "KILL", &process]).status().await.unwrap().success());
     }
 
-    /// SIGKILL, and another pod takes its place: one that has died several times is started again later and later.
+    /// SIGKILL, and another pod takes its place: one that has died several times is started again later and later. Its kubelet may start it
+    /// once more before it knows that the pod is to go, but not for so long that it could lead again.
     pub async fn kill_for_good(&self, pod: &str) {
         self.send_sigkill(pod).await;
-        kubectl(&["delete", "pod", pod, "--wait=false", "-n", &self.namespace]).await;
+        kubectl(&["delete", "pod", pod, "--grace-period=1", "--wait=false", "-n", &self.namespace]).await;
     }
 
     /// SIGKILL, from outside: its kubelet starts it again.
@@ -164,6 +165,16 @@ impl Installation {
 
     pub async fn done(self) {
         let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
+    }
+}
+
+/// One that works everywhere would act on the cases after one that failed.
+impl Drop for Installation {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let deletion = ["delete", "deployments", "--all", "--wait=false", "-n", &self.namespace];
+            let _ = std::process::Command::new("kubectl").args(deletion).status();
+        }
     }
 }
 
