@@ -124,6 +124,13 @@ async fn to_see_jobs_that_pull_images() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn to_see_the_nodes_that_images_are_pulled_to() {
+    // The classes of nodes are for all that is done.
+    costs::<Pulling>(all(to(Verb::List, "nodes").told(2))).await;
+    costs::<Pulling>(nothing(to(Verb::Watch, "nodes").told(2))).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn to_tell_of_jobs_that_pull_images_and_to_delete_them() {
     costs::<Pulling>(all(to(Verb::Patch, "imagepulljobs").of("status"))).await;
     costs::<Pulling>(all(to(Verb::Patch, "imagelistpulljobs").of("status"))).await;
