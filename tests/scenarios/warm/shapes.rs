@@ -1,5 +1,7 @@
 //! Warming where images cannot be swapped in place: by containers that nothing can start, and by image volumes.
 
+use swaplet::testbed::virtual_node::{KubeletOptions, KubeletVersion};
+
 use super::*;
 
 const IMPOSSIBLE: ShapeChoice = ShapeChoice::ImpossibleCommand;
@@ -115,6 +117,22 @@ async fn where_a_policy_forbids_swaps_the_others_are_pulled_all_the_same_and_it_
         assert_eq!(cluster.warm(only).await.failed().len(), 8, "but not where the operator wants swaps only");
         cluster.is_quiet().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_policy_forbids_swaps_kubelets_from_1_36_on_get_image_volumes() {
+    let mut cluster = Cluster::new().await;
+    cluster.start(NodeOptions::new("n0", Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36))));
+    sleep(Duration::from_secs(5)).await;
+    cluster.fault(Effect::reply(403), |rule| rule.verb(Verb::Patch).resource("pods"));
+    let told = cluster.warm(job(images(5), 1)).await;
+    told.is_warm();
+    let made = cluster.creations();
+    let volumes = made[1]["spec"]["volumes"].as_array().unwrap();
+    let references: Vec<Box<str>> = volumes.iter().map(|volume| volume["image"]["reference"].as_str().unwrap().into()).collect();
+    assert_eq!(references, images(5)[1..], "what the pod in place has proved is not pulled again");
+    assert_eq!((other_shapes(&told), made.len()), (1, 2));
+    cluster.is_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
