@@ -201,6 +201,7 @@ impl Predownload {
         let (kind, name) = (workload.kind.as_str(), &workload.name);
         match trouble {
             Trouble::Lasting(why) => self.tell_failure(workload, why),
+            Trouble::Stays(why) => self.tell_once(workload, Reason::WriteDenied, why),
             Trouble::Forbidden(what, words) => self.health.note_denial(what, &workload.namespace, &words),
             Trouble::Passing(error) => {
                 tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
@@ -240,7 +241,7 @@ impl Predownload {
             match outcome {
                 Outcome::Applied(_) => self.tell_applied(workload, action),
                 Outcome::Conflict | Outcome::Gone => (),
-                Outcome::Denied(error) => return Err(Trouble::Lasting(error)),
+                Outcome::Denied(words) => return Err(Trouble::denied(action, words)),
                 Outcome::Failed { error, .. } => return Err(Trouble::Passing(error)),
             }
         }
@@ -291,6 +292,8 @@ impl Predownload {
 enum Trouble {
     /// Until somebody mends it, so the workload is told.
     Lasting(String),
+    /// A job that is not needed any more may not be deleted; told as well.
+    Stays(String),
     /// The right is missing that this is for; in the words of the API server.
     Forbidden(&'static str, String),
     /// Perhaps not the next time.
@@ -300,6 +303,13 @@ enum Trouble {
 }
 
 impl Trouble {
+    fn denied(action: &Action, words: String) -> Self {
+        match action {
+            Action::Create { .. } => Self::Lasting(words),
+            Action::Delete(job) => Self::Stays(format!("ImagePullJob {} cannot be deleted: {words}", job.name)),
+        }
+    }
+
     fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
         let words = words(error);
         if is_missing_right(&words) { Self::Forbidden(right, words) } else { Self::Passing(format!("{what}: {words}")) }

@@ -190,6 +190,41 @@ async fn to_pull_images_of_workloads_beforehand() {
     costs::<Predownload>(all(to(Verb::Create, "imagepulljobs").told(2))).await;
 }
 
+/// A Deployment that asks no more after it got another image.
+struct NoMore(Predownload);
+
+impl Feature for NoMore {
+    const NODE: &str = Predownload::NODE;
+
+    async fn new() -> Self {
+        Self(Predownload::new().await)
+    }
+
+    fn world(&self) -> &World {
+        self.0.world()
+    }
+
+    async fn start(&self) -> Life {
+        let life = self.0.start().await;
+        self.world().wait(60).await;
+        assert!(self.0.is_done());
+        edit_deployment(self.world(), &json!({"metadata": {"annotations": {"swaplet.io/predownload": null}}})).await;
+        life
+    }
+
+    fn is_done(&self) -> bool {
+        let is_gone = self.world().server.peek_all("imagepulljobs.apps.kruise.io").is_empty();
+        assert!(is_gone || self.world().events("web").contains(&"WriteDenied".to_owned()));
+        is_gone
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_delete_the_jobs_of_workloads() {
+    // The Deployment is told as well.
+    costs::<NoMore>(all(to(Verb::Delete, "imagepulljobs").told(2))).await;
+}
+
 /// A pod that names a ConfigMap, which changes.
 struct OnConfig(Configured);
 
