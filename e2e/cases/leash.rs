@@ -2,6 +2,7 @@
 
 mod asked;
 mod forbidden;
+mod image_caches;
 mod legal;
 mod lives;
 mod nodes;
@@ -70,7 +71,7 @@ impl Leashed {
     /// The policies belong to no namespace.
     pub async fn done(self) {
         for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-            for policy in ["pods", "pods-status", "warmers", "nodes", "requests", "pull-jobs"] {
+            for policy in ["pods", "pods-status", "warmers", "nodes", "image-caches", "requests", "pull-jobs"] {
                 kubectl(&["delete", kind, &format!("{}{policy}", self.prefix)]).await;
             }
         }

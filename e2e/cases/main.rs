@@ -22,6 +22,7 @@ mod crash;
 mod derived;
 mod finish;
 mod headroom;
+mod image_caches;
 mod images;
 mod imported;
 mod install;

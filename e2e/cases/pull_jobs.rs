@@ -105,7 +105,9 @@ impl Jobs {
 
     pub async fn done(self) {
         let namespace = self.world.namespace.clone();
-        for name in [namespace.clone(), format!("{namespace}-nodes"), format!("{namespace}-startup-taint")] {
+        for name in
+            [namespace.clone(), format!("{namespace}-nodes"), format!("{namespace}-startup-taint"), format!("{namespace}-image-caches")]
+        {
             kubectl(&["delete", "clusterrole", "--ignore-not-found", &name]).await;
         }
         self.world.done().await;

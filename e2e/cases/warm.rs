@@ -66,6 +66,8 @@ impl Warmer {
     pub async fn done(self) {
         let Self { world, folder, .. } = self;
         let names = [world.namespace.clone(), format!("{}-nodes", world.namespace)];
+        let of_controllers = ["startup-taint", "image-caches"].map(|role| format!("{}-{role}", world.namespace));
+        kubectl(&["delete", "clusterrole", "--ignore-not-found", &of_controllers[0], &of_controllers[1]]).await;
         let both = ["--ignore-not-found", &names[0], &names[1]];
         kubectl(&[&["delete", "clusterrole"][..], &both].concat()).await;
         kubectl(&[&["delete", "clusterrolebinding"][..], &both].concat()).await;

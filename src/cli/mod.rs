@@ -8,6 +8,7 @@ mod exit_image;
 mod exit_push;
 mod explain;
 mod image;
+mod image_cache_args;
 mod image_export;
 mod image_push;
 mod manifests;

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::client::ClusterArgs;
 use super::config::{Called, Read, Reloader, yaml};
+use super::image_cache_args::ImageCacheArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use super::warm::shape::ShapeArg;
@@ -168,6 +169,8 @@ struct ControllerArgs {
     #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
     warm_startup_taint_timeout: u32,
+    #[command(flatten)]
+    image_caches: ImageCacheArgs,
     /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With --restart a container waits in it whose
     /// image has no other spelling; without it such containers are not restarted. The pods of --warm run its program
     #[arg(long, value_name = "IMAGE", env = "SWAPLET_PARK_IMAGE", value_parser = ImageReference::parse, requires = "park_users")]
@@ -281,6 +284,7 @@ impl ControllerArgs {
             warm_exit_images,
             warm_startup_taint,
             warm_startup_taint_timeout,
+            image_caches,
             predownload,
             concurrency,
             write_timeout,
@@ -290,6 +294,7 @@ impl ControllerArgs {
         if !terminate && rules.needs_exit_image() {
             rules.assume_exit_image(ImageReference::parse(ASSUMED_EXIT_IMAGE)?);
         }
+        let image_caches = image_caches.options(rules.exit_image().filter(|_| terminate));
         let exit_image = rules.exit_image().filter(|_| warm_exit_images).map(|image| image.as_str().into());
         let rules = rules.rules()?;
         let on_config = state_namespace
@@ -304,6 +309,7 @@ impl ControllerArgs {
             shape: warm_shape.into(),
             exit_image,
             startup_taint_timeout: warm_startup_taint.then(|| Duration::from_secs(warm_startup_taint_timeout.into())),
+            image_caches,
             resolve: registry.resolve_for_others(),
             time_of_day: Arc::new(time_of_day),
         });

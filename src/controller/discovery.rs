@@ -97,19 +97,22 @@ impl Discovery {
             return Ok(resources.clone());
         }
         let asked = Instant::now();
-        let resources = self.ask().await?;
+        let resources = ask(&self.client, &format!("{GROUP}/{VERSION}")).await?;
         *last = Some((asked, resources.clone()));
         Ok(resources)
     }
+}
 
-    async fn ask(&self) -> Result<Resources, String> {
-        let group = format!("{GROUP}/{VERSION}");
-        match timeout(ANSWER, self.client.list_api_group_resources(&group)).await {
-            Ok(Ok(list)) => Ok(Resources(Seen::Found(list.resources.into_iter().map(|resource| resource.name).collect()))),
-            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Resources(Seen::Missing)),
-            Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(Resources(Seen::Hidden)),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("no answer in time".to_owned()),
-        }
+/// The resources of a group, which comes with its version, as they are told now.
+///
+/// # Errors
+/// The API server has not answered; in words.
+pub async fn ask(client: &Client, group: &str) -> Result<Resources, String> {
+    match timeout(ANSWER, client.list_api_group_resources(group)).await {
+        Ok(Ok(list)) => Ok(Resources(Seen::Found(list.resources.into_iter().map(|resource| resource.name).collect()))),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Resources(Seen::Missing)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(Resources(Seen::Hidden)),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
     }
 }

@@ -49,6 +49,7 @@ pub mod watch_age;
 pub mod watch_many;
 pub mod writer;
 pub mod writer_finish;
+pub mod writer_image_cache;
 pub mod writer_predownload;
 pub mod writer_pull_job;
 pub mod writer_recreate;

@@ -38,6 +38,8 @@ pub struct Row {
     pub ends_eci_sidecars: bool,
     /// Whether each pod runs on a machine of its own, so that an image that one pod has pulled is of no use to another.
     pub machine_per_pod: bool,
+    /// Whether it starts machines from image caches, which are objects of the cluster ([`image_cache`](crate::objects::image_cache)).
+    pub eci_image_caches: bool,
     /// How sure the class is; empty where the row does not say.
     pub confidence: Box<str>,
     /// Where it is known from; empty where the row does not say.
@@ -91,6 +93,8 @@ struct RowText {
     ends_eci_sidecars: bool,
     #[serde(default)]
     machine_per_pod: bool,
+    #[serde(default)]
+    eci_image_caches: bool,
     #[serde(default)]
     confidence: String,
     #[serde(default)]
@@ -180,6 +184,7 @@ impl RowText {
             budget,
             ends_eci_sidecars: self.ends_eci_sidecars,
             machine_per_pod: self.machine_per_pod,
+            eci_image_caches: self.eci_image_caches,
             confidence: self.confidence.into(),
             source: self.source.into(),
             entries,

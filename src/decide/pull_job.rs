@@ -1,6 +1,7 @@
 //! Jobs that pull images: which nodes they want, when they are over, and what their status says. How a node gets its images is decided in
 //! [`warm`](super::warm).
 
+pub mod image_cache;
 mod message;
 pub mod pins;
 mod status;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::core::SelectorExt as _;
 
+use self::image_cache::Cached;
 use self::pins::{Pull, Target};
 use super::warm::shape::Shapes;
 use super::warm::{Limits, Warming};
@@ -29,6 +31,8 @@ pub struct TargetNode {
     pub ready: bool,
     /// The shapes of pods that pull there, or why none can.
     pub shapes: Result<Shapes, String>,
+    /// Whether its provider keeps images instead, in image caches.
+    pub has_image_caches: bool,
 }
 
 /// Whether a job wants its images on a node. `pod_nodes` are the nodes of the pods that its `podSelector` selects.
@@ -65,8 +69,8 @@ pub fn exceeds_deadline(spec: &PullSpec, started_at: Timestamp, today: Timestamp
 
 /// Whether a job is over: it is not one that goes on for ever, each image on each node is final, and no pod is left.
 #[must_use]
-pub fn is_over(spec: &PullSpec, targets: &[Target], warming: &Warming) -> bool {
-    let none_waits = targets.iter().all(|target| target.pull != Pull::Waits);
+pub fn is_over(spec: &PullSpec, targets: &[Target], warming: &Warming, cached: &Cached) -> bool {
+    let none_waits = targets.iter().all(|target| target.pull != Pull::Waits) && !cached.waits();
     matches!(spec.completion, Completion::Always { .. }) && none_waits && warming.is_over()
 }
 

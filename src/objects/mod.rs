@@ -9,6 +9,7 @@ mod container_wire;
 pub mod daemon_pod;
 pub mod env;
 pub mod go_duration;
+pub mod image_cache;
 pub mod job;
 pub mod label_selector;
 pub mod lenient;

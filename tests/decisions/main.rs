@@ -14,6 +14,7 @@ mod finish;
 mod headroom;
 mod headroom_model;
 mod headroom_words;
+mod image_caches;
 mod lease;
 mod node_classes;
 mod node_facts;

@@ -198,6 +198,7 @@ impl World {
                 shape: ShapeChoice::Auto,
                 exit_image: None,
                 startup_taint_timeout: None,
+                image_caches: None,
                 resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });

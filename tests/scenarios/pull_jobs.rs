@@ -2,6 +2,7 @@
 
 mod crowd;
 mod exit_images;
+mod image_caches;
 mod nodes;
 mod pins;
 mod shapes;

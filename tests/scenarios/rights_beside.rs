@@ -147,6 +147,40 @@ async fn to_make_warmer_pods_and_to_see_how_long_pulls_took() {
     costs::<Pulling>(nothing(to(Verb::Watch, "events").lingers())).await;
 }
 
+/// A job over a node with a kubelet and two of a provider with image caches.
+struct Caching(Jobs);
+
+impl Feature for Caching {
+    const NODE: &str = "n0";
+
+    async fn new() -> Self {
+        let jobs = Jobs::beside_eci(1).await;
+        jobs.serve_image_caches().await;
+        jobs.create(ONE, "j", json!({"image": image(0)})).await;
+        Self(jobs)
+    }
+
+    fn world(&self) -> &World {
+        &self.0.cluster.world
+    }
+
+    async fn start(&self) -> Life {
+        self.0.caching_controller()
+    }
+
+    fn is_done(&self) -> bool {
+        assert!(self.0.pulls().contains_key(&(Self::NODE.to_owned(), image(0))), "the image is pulled where a kubelet is");
+        !self.0.caches().is_empty()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_have_image_caches_made() {
+    costs::<Caching>(all(to(Verb::List, "imagecaches"))).await;
+    costs::<Caching>(nothing(to(Verb::Watch, "imagecaches"))).await;
+    costs::<Caching>(all(to(Verb::Create, "imagecaches"))).await;
+}
+
 /// A Deployment that gets another image.
 struct Predownload(Cluster);
 

@@ -18,6 +18,9 @@ warm: set warm.jobs.enabled
 warm-namespace: set warm.namespace
 warm-exit-images: set warm.jobs.exitImages
 warm-shape: set warm.jobs.shape
+warm-image-caches: set warm.jobs.imageCaches
+warm-image-cache-days: set warm.jobs.imageCacheDays
+warm-image-cache-size: set warm.jobs.imageCacheGiB
 warm-startup-taint: set warm.jobs.startupTaint
 warm-startup-taint-timeout: set warm.jobs.startupTaintSeconds
 park-image: set parkImage

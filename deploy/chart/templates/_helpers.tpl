@@ -131,6 +131,11 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --warm-startup-taint
 - --warm-startup-taint-timeout={{ .Values.warm.jobs.startupTaintSeconds }}
 {{- end }}
+{{- if .Values.warm.jobs.imageCaches }}
+- --warm-image-caches
+- --warm-image-cache-days={{ .Values.warm.jobs.imageCacheDays }}
+- --warm-image-cache-size={{ .Values.warm.jobs.imageCacheGiB }}
+{{- end }}
 {{- end }}
 {{- if .Values.predownload.enabled }}
 - --predownload

@@ -68,6 +68,7 @@ async fn rights_follow_what_is_on() {
         "{VALUES},parkImage=r.example/park:1,warm.enabled=true,warm.namespace=w,warm.jobs.enabled=true,warm.jobs.secretNamespaces={{a}},warm.jobs.exitImages=true,\
          warm.jobs.shape=impossible-command,\
          warm.jobs.startupTaint=true,warm.jobs.startupTaintSeconds=60,\
+         warm.jobs.imageCaches=true,warm.jobs.imageCacheDays=3,warm.jobs.imageCacheGiB=40,\
          predownload.enabled=true,namespaces={{a}}"
     ))
     .await
@@ -76,8 +77,12 @@ async fn rights_follow_what_is_on() {
     let expected =
         ["swaplet", "swaplet-predownload", "swaplet-pull-jobs", "swaplet-pull-jobs-with-secrets", "swaplet-state", "swaplet-warm"];
     assert_eq!(bound, expected);
-    assert!(names(&jobs, "ClusterRoleBinding").contains(&"swaplet-warm-startup-taint"));
-    assert!(names(&jobs, "ValidatingAdmissionPolicy").contains(&"swaplet-leash-nodes"));
+    for role in ["swaplet-warm-startup-taint", "swaplet-warm-image-caches"] {
+        assert!(names(&jobs, "ClusterRoleBinding").contains(&role), "{role}");
+    }
+    for policy in ["swaplet-leash-nodes", "swaplet-leash-image-caches"] {
+        assert!(names(&jobs, "ValidatingAdmissionPolicy").contains(&policy), "{policy}");
+    }
     let crds = ["imagelistpulljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io"];
     assert_eq!(names(&jobs, "CustomResourceDefinition"), crds);
     for word in [
@@ -87,6 +92,9 @@ async fn rights_follow_what_is_on() {
         "- --warm-exit-images\n",
         "- --warm-startup-taint\n",
         "- --warm-startup-taint-timeout=60\n",
+        "- --warm-image-caches\n",
+        "- --warm-image-cache-days=3\n",
+        "- --warm-image-cache-size=40\n",
         "- --predownload\n",
         "- --park-image=r.example/park:1\n",
         r#"["w","a"]"#,

@@ -61,6 +61,8 @@ fn values(world: &World, arguments: &[&str]) -> String {
             "--swap-under-never" => "terminate.swapUnderNever=true".to_owned(),
             "--warm" => format!("warm.enabled=true,warm.jobs.enabled=true,warm.namespace={}", world.namespace),
             "--warm-exit-images" => "warm.jobs.exitImages=true".to_owned(),
+            "--warm-image-caches" => "warm.jobs.imageCaches=true".to_owned(),
+            "--warm-image-cache-days" => format!("warm.jobs.imageCacheDays={}", value()),
             "--warm-startup-taint" => "warm.jobs.startupTaint=true".to_owned(),
             "--warm-startup-taint-timeout" => format!("warm.jobs.startupTaintSeconds={}", value()),
             "--warm-shape" => format!("warm.jobs.shape={}", value()),

@@ -13,8 +13,9 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
 use super::observe::observe;
+use super::observe_caches::observe_caches;
 use super::rights::{SEE_PULLS, note_rights};
-use super::{Asked, Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
+use super::{Asked, CacheNews, Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
 use crate::controller::clock::Clock;
 use crate::controller::discovery::Discovery;
 use crate::controller::metrics::Metrics;
@@ -27,6 +28,7 @@ use crate::controller::watch::{Event, watch_noted};
 use crate::controller::watch_age::WatchAges;
 use crate::controller::watch_many::watch_all_selected;
 use crate::controller::writer::Writer;
+use crate::decide::pull_job::image_cache::CacheOptions;
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::shape::ShapeChoice;
 use crate::objects::node::NodeWire;
@@ -52,6 +54,8 @@ pub struct WarmSettings {
     pub exit_image: Option<Box<str>>,
     /// How long a node with the startup taint is kept from pods until its images are there; `None`: the taint is left alone.
     pub startup_taint_timeout: Option<Duration>,
+    /// What is wanted of image caches for nodes whose provider has them, which are billed; `None`: none is made.
+    pub image_caches: Option<CacheOptions>,
     /// How it is asked which digest a tag stands for.
     pub resolve: Resolve,
     /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
@@ -65,6 +69,7 @@ impl fmt::Debug for WarmSettings {
             .field("park_image", &self.park_image)
             .field("shape", &self.shape)
             .field("exit_image", &self.exit_image)
+            .field("image_caches", &self.image_caches)
             .field("startup_taint_timeout", &self.startup_taint_timeout)
             .finish_non_exhaustive()
     }
@@ -110,6 +115,8 @@ struct Driver {
     selected: NamedWatches<PodQuery, PodWire>,
     derived: DerivedImages,
     resolver: Resolver<Asked>,
+    /// Where they are wanted.
+    caches: Option<mpsc::Receiver<CacheNews>>,
 }
 
 impl Driver {
@@ -122,6 +129,7 @@ impl Driver {
         Self {
             clock: Clock::start(),
             resolver: Resolver::new(warm.resolve.clone()),
+            caches: warm.image_caches.is_some().then(|| observe_caches(client.clone(), ages.clone())),
             started_at: (warm.time_of_day)(),
             jobs: PullJobs::new(warm, settings.namespaces.clone(), settings.rules.node_table.clone()),
             writer: Writer::new(client.clone(), settings.write_deadline)
@@ -195,6 +203,7 @@ impl Driver {
                 event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
                 Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
                 Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
+                news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),
                 Some((asked, answers)) = self.resolver.next() => Ok(Happened::Resolved(asked, answers)),
                 Some(done) = self.writes.join_next() => written(done),
                 Some((namespace, event)) = self.pulls.next() => {
@@ -219,6 +228,14 @@ impl Driver {
     }
 }
 
+/// Of one that is not there nothing comes.
+async fn next_of(caches: &mut Option<mpsc::Receiver<CacheNews>>) -> Option<CacheNews> {
+    match caches {
+        Some(caches) => caches.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
     match write {
         PullWrite::Warm { warmers, node, action, .. } => PullAnswer::Warm(writer.warm(warmers, node, action).await),
@@ -227,6 +244,7 @@ async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
         }
         PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
         PullWrite::Untaint(untaint) => PullAnswer::Warm(writer.untaint(untaint).await),
+        PullWrite::CreateCache(cache) => PullAnswer::Cache(writer.create_image_cache(cache).await),
         PullWrite::DeletePod(pod) => PullAnswer::Deleted(writer.delete_warmer_pod(pod).await),
     }
 }

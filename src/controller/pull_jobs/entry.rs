@@ -1,5 +1,6 @@
 //! One job: what is under way for it, and what was told of it.
 
+mod caching;
 pub(super) mod exit_images;
 mod pinning;
 mod run;
@@ -179,8 +180,7 @@ impl Entry {
             run.aim(nodes, &self.selected, pods, now.since_start);
         }
         if is_late && !run.gave_up {
-            run.warming.give_up("job exceeds activeDeadlineSeconds");
-            run.gave_up = true;
+            run.give_up("job exceeds activeDeadlineSeconds");
         }
         self.try_failed_again(nodes, now.since_start);
     }
@@ -295,7 +295,13 @@ impl Entry {
             (Err(problem), _) => (unusable(self.job.kind, problem), true),
             (Ok(_), Some(run)) => {
                 let is_over = may_begin && run.is_over(now.since_start);
-                let known = Known { spec: &run.spec, targets: &run.targets, warming: &run.warming, trouble: self.pins.trouble() };
+                let known = Known {
+                    spec: &run.spec,
+                    targets: &run.targets,
+                    warming: &run.warming,
+                    cached: &run.cached,
+                    trouble: self.pins.trouble(),
+                };
                 let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
                 (status(self.job.kind, known, pinned, run.stage(is_over)), is_over)
             }

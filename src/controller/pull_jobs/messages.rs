@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube::api::DynamicObject;
 
-use super::{Key, PodQuery};
+use super::{CacheNews, Key, PodQuery};
 use crate::controller::watch::Event;
 use crate::controller::writer::Outcome;
 use crate::controller::writer_pull_job::Report;
@@ -14,6 +14,7 @@ use crate::decide::pull_job::pins::Resolved;
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::startup_taint::Untaint;
 use crate::decide::warm::{Action, Answer};
+use crate::objects::image_cache::{IMAGE_CACHES, NewImageCache};
 use crate::objects::node::NodeWire;
 use crate::objects::pull_job::{JobKind, PullJob};
 use crate::objects::warmer_pod::{WarmerPod, WarmerPodWire};
@@ -47,6 +48,8 @@ pub enum PullWrite {
     DeleteJob(Box<PullJob>),
     /// A pod that no job needs is deleted.
     DeletePod(Box<WarmerPod>),
+    /// An image cache is made.
+    CreateCache(Box<NewImageCache>),
     /// The startup taint is taken from a node.
     Untaint(Box<Untaint>),
 }
@@ -58,6 +61,8 @@ pub enum PullAnswer {
     Warm(Answer),
     /// Of a status: the job as it is stored.
     Reported(Result<Option<Box<PullJob>>, Outcome>),
+    /// Of an image cache.
+    Cache(Outcome),
     /// Of a deletion.
     Deleted(Result<(), Outcome>),
 }
@@ -79,6 +84,8 @@ pub enum Happened {
     Derived(BTreeSet<Box<str>>),
     /// Registries have been asked for the images of a job.
     Resolved(Asked, Vec<(Box<str>, Resolved)>),
+    /// To an image cache of the provider.
+    ImageCaches(CacheNews),
     /// A write has come back.
     Written(Box<(PullWrite, PullAnswer)>),
 }
@@ -95,6 +102,8 @@ impl Happened {
             Self::Node(event) => of(event).then_some("nodes"),
             Self::Pod(event) => of(event).then_some("pods"),
             Self::Selected(_, event) => of(event).then_some("pods"),
+            Self::ImageCaches(CacheNews::Event(event)) => of(event).then_some(IMAGE_CACHES),
+            Self::ImageCaches(CacheNews::Served(_)) => None,
             Self::Pulled(..) | Self::Derived(_) | Self::Resolved(..) | Self::Written(_) => None,
         }
     }

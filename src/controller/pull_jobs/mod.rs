@@ -4,12 +4,14 @@
 //! belongs to none of them (its job is gone, is over, has been changed, or does not want the node any more) is deleted; so nothing has to
 //! be remembered of what was. On a node one job at a time has a pod, and what it proves counts for the others too.
 
+mod caches;
 mod driver;
 mod entry;
 mod isolation;
 mod messages;
 mod nodes;
 mod observe;
+mod observe_caches;
 mod rights;
 mod room;
 mod taints;
@@ -20,6 +22,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 
+pub use caches::CacheNews;
+use caches::Caches;
 pub use driver::{WarmSettings, run};
 use entry::{Entry, exit_images};
 use isolation::Jobs;
@@ -62,6 +66,8 @@ pub struct PullJobs {
     /// The uid of the job without an object that keeps exit images on the nodes.
     exit_images: Box<str>,
     jobs: Jobs,
+    /// Where they are wanted.
+    caches: Option<Caches>,
     nodes: Nodes,
     pods: BTreeMap<Box<str>, WarmerPod>,
     /// Pods that are being deleted by us, with when that may be sent again.
@@ -80,6 +86,7 @@ impl PullJobs {
     pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
         let exit_images = exit_images::uid(&settings, &namespaces);
         let kept = exit_images::job(&settings, &exit_images, &BTreeSet::new());
+        let caches = settings.image_caches.clone().map(Caches::new);
         let shape = settings.shape;
         let startup_taints = settings.startup_taint_timeout.map(StartupTaints::new);
         Self {
@@ -87,7 +94,8 @@ impl PullJobs {
             namespaces,
             exit_images,
             jobs: Jobs::new(kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect()),
-            nodes: Nodes::new(table, shape, startup_taints),
+            nodes: Nodes::new(table, shape, startup_taints, caches.is_some()),
+            caches,
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
             lists: BTreeMap::new(),
@@ -153,7 +161,18 @@ impl PullJobs {
                     }
                 });
             }
+            Happened::ImageCaches(news) => self.see_caches(news),
             Happened::Written(written) => self.written(*written, now),
+        }
+    }
+
+    fn see_caches(&mut self, news: CacheNews) {
+        let Some(caches) = &mut self.caches else { return };
+        caches.see(news);
+        let may_be_served = caches.may_be_served();
+        if self.nodes.uses_image_caches != may_be_served {
+            self.nodes.uses_image_caches = may_be_served;
+            self.jobs.all.values_mut().for_each(Entry::nodes_have_changed);
         }
     }
 
@@ -246,15 +265,23 @@ impl PullJobs {
             return Vec::new();
         }
         self.jobs.each(now.since_start, |_, entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
+        let mut writes = self.make_caches(now.since_start);
         let leaving = self.leaving(now.since_start);
         self.jobs.each(now.since_start, |_, entry| entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default()));
-        let mut writes = self.delete_orphans(now.since_start);
+        writes.extend(self.delete_orphans(now.since_start));
         let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
         writes.extend(self.jobs.each(now.since_start, |key, entry| entry.step(key, &mut room, now)).into_iter().flatten());
         self.share(now.since_start);
         writes.extend(self.jobs.each(now.since_start, |_, entry| entry.report(now)).into_iter().flatten());
         writes.extend(self.untaint(now.since_start));
         writes
+    }
+
+    /// Image caches that jobs want and that are not there.
+    fn make_caches(&mut self, now: Duration) -> Vec<PullWrite> {
+        let Some(caches) = &mut self.caches else { return Vec::new() };
+        let new = self.jobs.each(now, |_, entry| entry.cache(caches, now));
+        new.into_iter().flatten().map(|cache| PullWrite::CreateCache(Box::new(cache))).collect()
     }
 
     /// How often a decision has panicked since this was asked the last time.
@@ -333,6 +360,9 @@ impl PullJobs {
                 self.jobs.with(&key_of(&job), since_start, |entry| entry.deletion_was_sent(since_start));
             }
             (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => self.untainted(&untaint, &answer, since_start),
+            (PullWrite::CreateCache(cache), PullAnswer::Cache(outcome)) => {
+                self.caches.iter_mut().for_each(|caches| caches.was_written(&cache, &outcome, since_start));
+            }
             // The watch shows what becomes of a pod; each write has its own kind of answer.
             _ => {}
         }

@@ -8,7 +8,7 @@ use crate::controller::watch::Event;
 use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
 use crate::decide::pull_job::TargetNode;
-use crate::decide::warm::nodes::shapes;
+use crate::decide::warm::nodes::{has_image_caches, shapes};
 use crate::decide::warm::shape::ShapeChoice;
 use crate::decide::warm::startup_taint::StartupTaints;
 use crate::objects::node::{Node, NodeWire};
@@ -20,14 +20,16 @@ pub(super) struct Nodes {
     pub seen: bool,
     /// Those that wait for their images, where that is asked for.
     pub startup_taints: Option<StartupTaints>,
+    /// Whether image caches can be made for nodes whose provider has them.
+    pub uses_image_caches: bool,
     table: NodeTable,
     shape: ShapeChoice,
     unlisted: BTreeSet<Box<str>>,
 }
 
 impl Nodes {
-    pub const fn new(table: NodeTable, shape: ShapeChoice, startup_taints: Option<StartupTaints>) -> Self {
-        Self { all: BTreeMap::new(), seen: false, startup_taints, table, shape, unlisted: BTreeSet::new() }
+    pub const fn new(table: NodeTable, shape: ShapeChoice, startup_taints: Option<StartupTaints>, uses_image_caches: bool) -> Self {
+        Self { all: BTreeMap::new(), seen: false, startup_taints, uses_image_caches, table, shape, unlisted: BTreeSet::new() }
     }
 
     /// Takes notice of it; the node, if it was not Ready and is so now.
@@ -53,9 +55,10 @@ impl Nodes {
     fn apply(&mut self, node: Node, now: Duration) -> Option<Box<str>> {
         self.unlisted.remove(&node.name);
         self.startup_taints.iter_mut().for_each(|taints| taints.see(&node, now));
-        let shapes = shapes(&node, &Recognised::of(&node, &self.table), self.shape);
+        let recognised = Recognised::of(&node, &self.table);
+        let (shapes, has_image_caches) = (shapes(&node, &recognised, self.shape), has_image_caches(&recognised));
         let labels = node.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let before = self.all.insert(node.name.clone(), TargetNode { uid: node.uid, labels, ready: node.ready, shapes });
+        let before = self.all.insert(node.name.clone(), TargetNode { uid: node.uid, labels, ready: node.ready, shapes, has_image_caches });
         before.is_some_and(|before| !before.ready && node.ready).then_some(node.name)
     }
 }

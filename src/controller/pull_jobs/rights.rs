@@ -1,7 +1,7 @@
 //! Which right each thing is for that jobs that pull images need.
 
-use super::Happened;
 use super::messages::{PullAnswer, PullWrite};
+use super::{CacheNews, Happened};
 use crate::controller::serve::Health;
 use crate::controller::writer::Outcome;
 use crate::decide::warm::{Action, Answer};
@@ -12,6 +12,8 @@ pub(super) const SEE_PULLS: &str = "how long pulls took, and how large images ar
 const SEE_NODES: &str = "no image is pulled for jobs, because nodes cannot be watched";
 const SEE_PODS: &str = "no image is pulled for jobs, because warmer pods cannot be watched";
 const SEE_SELECTED: &str = "no image is pulled for jobs with a podSelector, because pods cannot be watched";
+const SEE_CACHES: &str = "no image cache is made for virtual nodes, because ImageCaches cannot be watched";
+const MAKE_CACHES: &str = "ImageCaches cannot be made for virtual nodes";
 const UNTAINT: &str = "nodes keep the taint swaplet.io/warming";
 const DELETE_PODS: &str = "warmer pods cannot be deleted";
 
@@ -51,6 +53,13 @@ pub(super) fn note_rights(health: &Health, happened: &Happened) {
         Happened::Node(event) => health.note_watch(SEE_NODES, "", event),
         Happened::Pod(event) => health.note_watch(SEE_PODS, "", event),
         Happened::Selected((_, namespace, _), event) => health.note_watch(SEE_SELECTED, namespace, event),
+        Happened::ImageCaches(CacheNews::Event(event)) => health.note_watch(SEE_CACHES, "", event),
+        // Where there are none no right is missing.
+        Happened::ImageCaches(CacheNews::Served(served)) => {
+            if !served {
+                health.has_in(SEE_CACHES, "")
+            }
+        }
         Happened::Written(written) => note_write(health, written),
         Happened::Pulled(..) | Happened::Derived(_) | Happened::Resolved(..) => {}
     }
@@ -63,11 +72,13 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
         PullWrite::DeleteJob(job) => (delete(job.kind), &*job.namespace),
         PullWrite::DeletePod(pod) => (DELETE_PODS, &*pod.namespace),
         PullWrite::Untaint(_) => (UNTAINT, ""),
+        PullWrite::CreateCache(_) => (MAKE_CACHES, ""),
     };
     match answer {
         PullAnswer::Warm(Answer::Pod(_) | Answer::Done) | PullAnswer::Reported(Ok(_)) | PullAnswer::Deleted(Ok(())) => {
             health.has_in(what, namespace);
         }
+        PullAnswer::Cache(outcome) => health.note_write(what, namespace, outcome),
         // The log has been told of the node.
         PullAnswer::Warm(Answer::Denied(words)) if what == UNTAINT => drop(health.lacks(what, words)),
         PullAnswer::Warm(Answer::Denied(words))

@@ -23,6 +23,7 @@ use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::Ladder;
 use crate::decide::node_table::NodeTable;
 use crate::decide::openkruise::Coexist;
+use crate::decide::pull_job::image_cache::CacheOptions;
 use crate::decide::warm::shape::ShapeChoice;
 use crate::isolated::break_for;
 use crate::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
@@ -90,6 +91,7 @@ impl World {
                 park_image: "registry.example/park:1".into(),
                 exit_image: None,
                 startup_taint_timeout: None,
+                image_caches: Some(CacheOptions { exit_image: None, size: 20, retention_days: 7 }),
                 shape: ShapeChoice::Auto,
                 resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
                 time_of_day: Arc::new(move || clock.now()),
@@ -262,6 +264,31 @@ async fn of_jobs_that_pull_images() {
     world.send(Method::DELETE, &format!("{KRUISE}/imagepulljobs/bad"), &json!({})).await;
     wait(5).await;
     assert_eq!((warming(&world), world.defects()), (vec!["two".to_owned()], 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_jobs_that_have_image_caches_made() {
+    let world = World::new();
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": {}});
+    let crd = json!({"metadata": {"name": "imagecaches.eci.alibabacloud.com"}, "spec": {"group": "eci.alibabacloud.com", "scope": "Cluster",
+        "names": {"kind": "ImageCache", "plural": "imagecaches"}, "versions": [version]}});
+    world.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await;
+    let taint = json!({"key": "virtual-kubelet.io/provider", "value": "alibabacloud", "effect": "NoSchedule"});
+    world.create("/api/v1/nodes", &json!({"metadata": {"name": "eci"}, "spec": {"taints": [taint]}})).await;
+    break_for(Some("bad"));
+    world.start_warming();
+    for name in ["bad", "good"] {
+        let spec = json!({"image": format!("registry.example/{name}:1"), "completionPolicy": {"type": "Always"}});
+        let job = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "metadata": {"name": name}, "spec": spec});
+        world.create(&format!("{KRUISE}/imagepulljobs"), &job).await;
+    }
+    wait(SOON).await;
+    let cached =
+        || world.all("imagecaches.eci.alibabacloud.com").iter().map(|cache| cache["spec"]["images"][0].clone()).collect::<Vec<_>>();
+    assert_eq!((cached(), world.defects()), (vec![json!("registry.example/good:1")], 1));
+    break_for(None);
+    wait(65).await;
+    assert_eq!((cached().len(), world.defects()), (2, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! The message of a job: OpenKruise's words for how far it is, then what a user has to know besides.
 
+use super::image_cache::CacheState;
 use super::pins::Pull;
 use super::{Known, Stage};
 
@@ -8,9 +9,9 @@ const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod aga
 
 /// `done` of `all` are final.
 pub(super) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -> String {
-    let Known { spec, targets, warming, trouble } = known;
+    let Known { spec, targets, warming, cached, trouble } = known;
     let mut parts = vec![progress(stage, done, all)];
-    if warming.progress().next().is_none() && warming.skipped().is_empty() {
+    if warming.progress().next().is_none() && warming.skipped().is_empty() && cached.nodes.is_empty() {
         parts.push("no node is selected, so nothing is pulled".to_owned());
     }
     if stage == Stage::Running && done < all && spec.parallelism.of(all) == 0 {
@@ -19,6 +20,9 @@ pub(super) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
     let waiting = targets.iter().filter(|target| target.pull == Pull::Waits).count();
     if let Some(trouble) = trouble.filter(|_| waiting > 0) {
         parts.push(format!("{waiting} image(s) are not pulled yet, for their tags are not pinned: {trouble}; trying again"));
+    }
+    if let (CacheState::Waits(why), false) = (&cached.state, cached.nodes.is_empty()) {
+        parts.push(format!("{} node(s) wait for an image cache: {why}", cached.nodes.len()));
     }
     if let Some((node, why)) = warming.skipped().first_key_value() {
         parts.push(format!("{} node(s) skipped: {node}: {why}", warming.skipped().len()));

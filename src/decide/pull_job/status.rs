@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::image_cache::{CacheState, Cached};
 use super::message::message;
 use super::pins::{Pull, Target};
 use crate::decide::warm::pulled::Pulled;
@@ -45,6 +46,8 @@ pub struct Known<'a> {
     pub targets: &'a [Target],
     /// How far its nodes are.
     pub warming: &'a Warming,
+    /// The nodes for which a cache of their provider stands.
+    pub cached: &'a Cached,
     /// What a registry has said that does not tell what tags stand for.
     pub trouble: Option<&'a str>,
 }
@@ -81,8 +84,8 @@ struct Count<'a> {
 
 impl<'a> Count<'a> {
     /// Where no node can be warmed, all that are skipped have failed: such a job must not look like one that has succeeded.
-    fn of(target: &'a Target, warming: &'a Warming) -> Self {
-        let mut count = Self::default();
+    fn of(target: &'a Target, known: Known<'a>) -> Self {
+        let (mut count, warming) = (Self::default(), known.warming);
         for (node, images) in warming.progress() {
             match &target.pull {
                 Pull::Image(image) => {
@@ -97,6 +100,7 @@ impl<'a> Count<'a> {
                 }
             }
         }
+        known.cached.nodes.iter().for_each(|node| count.add_cached(node, &known.cached.state, &target.pull));
         if count.desired == 0 {
             count.failures = warming.skipped().iter().map(|(node, why)| (&**node, &**why)).collect();
             count.desired = count.failures.len();
@@ -113,6 +117,18 @@ impl<'a> Count<'a> {
             Some(End::Succeeded) => self.succeeded += 1,
             Some(End::Failed(why)) => self.failures.push((node, why)),
             None => self.active += usize::from(is_active),
+        }
+    }
+
+    /// A node whose provider has a cache, or will have it.
+    fn add_cached(&mut self, node: &'a str, state: &'a CacheState, pull: &'a Pull) {
+        self.desired += 1;
+        match (pull, state) {
+            (Pull::Fails(why), _) => self.failures.push((node, why)),
+            (Pull::Image(_), CacheState::Failed(why)) => self.failures.push((node, why)),
+            (Pull::Image(_), CacheState::Ready) => self.succeeded += 1,
+            (Pull::Image(_), CacheState::Waits(_)) => self.active += 1,
+            (Pull::Waits, _) => {}
         }
     }
 
@@ -134,7 +150,7 @@ fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
 
 fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
     let warming = known.warming;
-    let count = known.targets.first().map(|target| Count::of(target, warming)).unwrap_or_default();
+    let count = known.targets.first().map(|target| Count::of(target, known)).unwrap_or_default();
     let failure = |(node, why): &(&str, &str)| Failure { node: (*node).into(), message: (*why).into() };
     PullStatus {
         desired: count.desired,
@@ -151,7 +167,7 @@ fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
 }
 
 fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
-    let counts: Vec<_> = known.targets.iter().map(|target| (&target.image, Count::of(target, known.warming))).collect();
+    let counts: Vec<_> = known.targets.iter().map(|target| (&target.image, Count::of(target, known))).collect();
     let is_over = |count: &Count| count.done() == count.desired && (count.desired > 0 || stage != Stage::Running);
     let having = |holds: &dyn Fn(&Count) -> bool| counts.iter().filter(|(_, count)| holds(count)).count();
     let completed = having(&is_over);

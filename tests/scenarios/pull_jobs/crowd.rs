@@ -44,6 +44,7 @@ impl Mock {
             shape: ShapeChoice::Auto,
             exit_image: None,
             startup_taint_timeout: None,
+            image_caches: None,
             resolve: crate::pull_jobs::no_registry(),
             time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         };
@@ -125,7 +126,7 @@ impl Mock {
                 let stored = PullJob::read(LIST, serde_json::from_value(self.job.clone()).unwrap()).unwrap();
                 PullAnswer::Reported(Ok(Some(Box::new(stored))))
             }
-            PullWrite::DeleteJob(_) | PullWrite::DeletePod(_) | PullWrite::Untaint(_) => panic!("{write:?}"),
+            PullWrite::DeleteJob(_) | PullWrite::DeletePod(_) | PullWrite::Untaint(_) | PullWrite::CreateCache(_) => panic!("{write:?}"),
         }
     }
 

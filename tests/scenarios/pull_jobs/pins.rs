@@ -262,6 +262,7 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
         exit_image: None,
         shape: ShapeChoice::Auto,
         startup_taint_timeout: None,
+        image_caches: None,
         resolve: no_registry(),
         time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
     };

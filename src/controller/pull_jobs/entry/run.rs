@@ -9,6 +9,7 @@ use crate::controller::pull_jobs::WarmSettings;
 use crate::controller::pull_jobs::nodes::Nodes;
 use crate::controller::warm::LATE_EVENTS;
 use crate::controller::writer_warm::Warmers;
+use crate::decide::pull_job::image_cache::{CacheState, Cached};
 use crate::decide::pull_job::pins::{Pull, Target};
 use crate::decide::pull_job::{Stage, TargetNode, is_over, limits, wants};
 use crate::decide::warm::Warming;
@@ -29,6 +30,10 @@ pub(super) struct Run {
     pub warming: Warming,
     /// The nodes that are wanted, each with its uid.
     pub nodes: BTreeMap<Box<str>, Box<str>>,
+    /// Those of them for which a cache of their provider stands.
+    pub cached: Cached,
+    /// Since when this cache is wanted.
+    pub cache_since: Option<(Box<str>, Duration)>,
     pub gave_up: bool,
     /// Since when everything is final.
     over_since: Option<Duration>,
@@ -37,7 +42,17 @@ pub(super) struct Run {
 impl Run {
     pub fn new(spec: PullSpec, targets: Vec<Target>, warmers: Arc<Warmers>) -> Self {
         let warming = Warming::new(pulled(&targets), limits(&spec, 0, 0));
-        Self { spec, targets, warmers, warming, nodes: BTreeMap::new(), gave_up: false, over_since: None }
+        Self {
+            spec,
+            targets,
+            warmers,
+            warming,
+            nodes: BTreeMap::new(),
+            cached: Cached::default(),
+            cache_since: None,
+            gave_up: false,
+            over_since: None,
+        }
     }
 
     pub fn made(&self, pod: &WarmerPod) -> bool {
@@ -48,7 +63,7 @@ impl Run {
 
     /// Whether everything is final, and kubelets have had the time to tell of the pulls.
     pub fn is_over(&mut self, now: Duration) -> bool {
-        if !is_over(&self.spec, &self.targets, &self.warming) {
+        if !is_over(&self.spec, &self.targets, &self.warming, &self.cached) {
             self.over_since = None;
             return false;
         }
@@ -83,15 +98,31 @@ impl Run {
         for name in left {
             self.nodes.remove(&name);
             self.warming.leave(&name);
+            self.cached.nodes.remove(&name);
         }
         for (name, node) in wanted {
             let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
             match &node.shapes {
+                Err(_) if node.has_image_caches && nodes.uses_image_caches => {
+                    self.warming.leave(name);
+                    self.cached.nodes.insert(name.into());
+                    continue;
+                }
                 Err(why) => self.warming.skip(name, why.clone()),
                 Ok(shapes) if is_new || !self.warming.has(name) => self.begin(name, *shapes, node.ready, pods, now),
                 Ok(_) => self.warming.see_node(name, node.ready, now),
             }
+            self.cached.nodes.remove(name);
         }
+    }
+
+    /// Nothing more is waited for.
+    pub fn give_up(&mut self, why: &str) {
+        self.warming.give_up(why);
+        if self.cached.waits() {
+            self.cached.state = CacheState::Failed(why.to_owned());
+        }
+        self.gave_up = true;
     }
 
     fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {

@@ -1,0 +1,29 @@
+//! The image cache of a job, for nodes whose provider has such.
+
+use std::time::Duration;
+
+use super::Entry;
+use crate::controller::pull_jobs::caches::Caches;
+use crate::decide::pull_job::image_cache::{CacheState, patience, wanted};
+use crate::objects::image_cache::NewImageCache;
+
+impl Entry {
+    /// Brings what is known of the cache up to date; the cache, where it is to be made. A job that is no object, and so has no status, has none.
+    pub fn cache(&mut self, caches: &mut Caches, now: Duration) -> Option<NewImageCache> {
+        let may_begin = self.has_object && self.may_begin();
+        let run = self.run.as_mut().filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
+        let Some(cache) = wanted(&self.job, &run.spec, &run.targets, &caches.options) else {
+            run.cached.state = CacheState::Waits("no ImageCache is made yet".to_owned());
+            return None;
+        };
+        let (name, since) = run.cache_since.take().filter(|(name, _)| *name == cache.name).unwrap_or_else(|| (cache.name.clone(), now));
+        run.cache_since = Some((name, since));
+        let limit = patience(&run.spec).filter(|limit| now >= since + *limit);
+        run.cached.state = match (caches.state(&cache), limit) {
+            (CacheState::Waits(why), Some(limit)) => CacheState::Failed(format!("not Ready within {} s: {why}", limit.as_secs())),
+            (state, _) => state,
+        };
+        // Last, for then it counts as under way.
+        (may_begin && limit.is_none() && caches.is_to_be_made(&cache, now)).then_some(cache)
+    }
+}
