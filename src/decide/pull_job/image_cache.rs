@@ -81,6 +81,15 @@ pub fn wanted(job: &PullJob, spec: &PullSpec, targets: &[Target], options: &Cach
     Some(NewImageCache { name: name.into(), images, pull_secrets, size: options.size, retention_days: options.retention_days })
 }
 
+/// How far a job is that wants no cache now. Where nothing is pulled at all, it waits for none either.
+#[must_use]
+pub fn without(targets: &[Target]) -> CacheState {
+    if targets.iter().all(|target| matches!(target.pull, Pull::Fails(_))) {
+        return CacheState::Failed("no image is pulled".to_owned());
+    }
+    CacheState::Waits("no ImageCache is made yet".to_owned())
+}
+
 /// What the provider says of a cache; `found` is the object of its name, if there is one. Only its status proves anything.
 #[must_use]
 pub fn state(wanted: &NewImageCache, found: Option<&ImageCache>) -> CacheState {

@@ -32,8 +32,15 @@ impl Jobs {
     }
 
     pub fn caching_controller(&self) -> Life {
-        let options = CacheOptions { exit_image: Some(EXIT.into()), size: 30, retention_days: 7 };
-        self.cluster.world.start_warming(PARK, NAMESPACE, |settings| settings.warm.as_mut().unwrap().image_caches = Some(options))
+        self.caching_controller_with(no_registry())
+    }
+
+    pub fn caching_controller_with(&self, resolve: Resolve) -> Life {
+        let image_caches = Some(CacheOptions { exit_image: Some(EXIT.into()), size: 30, retention_days: 7 });
+        self.cluster.world.start_warming(PARK, NAMESPACE, |settings| {
+            let warm = settings.warm.as_mut().unwrap();
+            (warm.image_caches, warm.resolve) = (image_caches, resolve);
+        })
     }
 
     pub fn caches(&self) -> Vec<Arc<Value>> {

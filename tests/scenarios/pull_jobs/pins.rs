@@ -298,3 +298,21 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
     assert!(why.contains("the installed CRD of the job has no status.pinned; apply the one of this release"), "{why}");
     assert!(jobs.questions(later).is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_image_cache_has_the_digests_and_none_is_made_where_no_tag_has_one() {
+    let jobs = Jobs::beside_eci(0).await;
+    jobs.serve_image_caches().await;
+    let tags = Tags::with(1);
+    tags.answer(1, "there is no such tag");
+    let _life = jobs.caching_controller_with(tags.resolve());
+    jobs.create_pinned(ONE, "bad", json!({"image": image(1)})).await;
+    let status = jobs.completed(ONE, "bad").await;
+    assert_eq!((counts(&status), jobs.caches().len()), (vec![2, 0, 0, 2, 0], 0));
+    assert!(status["failures"][0]["message"].as_str().unwrap().contains("there is no such tag"), "{status}");
+    assert!(!status["message"].as_str().unwrap().contains("wait"), "{status}");
+    jobs.create_pinned(LIST, "half", json!({"images": images(2)})).await;
+    jobs.wait(30).await;
+    let cached = &jobs.caches()[0]["spec"]["images"];
+    assert!(cached.as_array().unwrap().contains(&json!(pinned(0, 'a'))) && cached.as_array().unwrap().len() == 2, "{cached}");
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Entry;
 use crate::controller::pull_jobs::caches::Caches;
-use crate::decide::pull_job::image_cache::{CacheState, patience, wanted};
+use crate::decide::pull_job::image_cache::{CacheState, patience, wanted, without};
 use crate::objects::image_cache::NewImageCache;
 
 impl Entry {
@@ -13,7 +13,7 @@ impl Entry {
         let may_begin = self.has_object && self.may_begin();
         let run = self.run.as_mut().filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
         let Some(cache) = wanted(&self.job, &run.spec, &run.targets, &caches.options) else {
-            run.cached.state = CacheState::Waits("no ImageCache is made yet".to_owned());
+            run.cached.state = without(&run.targets);
             return None;
         };
         let (name, since) = run.cache_since.take().filter(|(name, _)| *name == cache.name).unwrap_or_else(|| (cache.name.clone(), now));
