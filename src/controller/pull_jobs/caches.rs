@@ -18,6 +18,9 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// The longest wait: it doubles with each one that was made and is gone, for each is billed.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// How long one that was made may not be seen yet: a watch that has died is noticed by then.
+const UNSEEN: Duration = Duration::from_secs(60);
+
 /// What is told of image caches.
 #[derive(Debug)]
 pub enum CacheNews {
@@ -47,8 +50,21 @@ struct Attempt {
     again: Option<Duration>,
     /// How often it was made.
     made: u32,
+    /// When it was made the last time.
+    made_at: Option<Duration>,
     /// Why it was not, the last time.
     trouble: Option<String>,
+}
+
+impl Attempt {
+    /// Also when it was just made: the watch may tell of it later than the answer.
+    fn is_under_way(&self, now: Duration) -> bool {
+        self.again.is_none() || self.made_at.is_some_and(|made| now < made + UNSEEN)
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        self.again.is_some_and(|again| now >= again) && !self.is_under_way(now)
+    }
 }
 
 impl Caches {
@@ -107,38 +123,39 @@ impl Caches {
     }
 
     /// How far this one is. Where they cannot be watched, what was seen last still holds: a cache stays as it was made.
-    pub fn state(&self, wanted: &NewImageCache) -> CacheState {
+    pub fn state(&self, wanted: &NewImageCache, now: Duration) -> CacheState {
         let found = self.known.get(&wanted.name);
-        match self.obstacle(&wanted.name).filter(|_| found.is_none()) {
+        match self.obstacle(&wanted.name, now).filter(|_| found.is_none()) {
             Some(obstacle) => CacheState::Waits(obstacle),
             None => state(wanted, found),
         }
     }
 
     /// Why one of this name that is not there is not being made.
-    fn obstacle(&self, name: &str) -> Option<String> {
+    fn obstacle(&self, name: &str, now: Duration) -> Option<String> {
         let attempt = self.attempts.get(name);
         if self.served.is_none() {
             return Some("it is not known yet whether there are ImageCaches".to_owned());
         }
         let trouble = self.trouble.clone().or_else(|| attempt?.trouble.clone());
-        let is_under_way = attempt.is_some_and(|attempt| attempt.again.is_none());
-        trouble.or_else(|| if is_under_way { None } else { self.too_many() })
+        let is_under_way = attempt.is_some_and(|attempt| attempt.is_under_way(now));
+        trouble.or_else(|| if is_under_way { None } else { self.too_many(now) })
     }
 
     /// Whether this one is to be made now, which then counts as under way. Until all are known none is.
     pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Duration) -> bool {
         let attempt = self.attempts.get(&wanted.name);
-        let is_due = attempt.is_none_or(|attempt| attempt.again.is_some_and(|again| now >= again));
-        if !self.has_seen_all || self.known.contains_key(&wanted.name) || !is_due || self.too_many().is_some() {
+        let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
+        if !self.has_seen_all || self.known.contains_key(&wanted.name) || !is_due || self.too_many(now).is_some() {
             return false;
         }
         self.attempts.entry(wanted.name.clone()).or_default().again = None;
         true
     }
 
-    fn too_many(&self) -> Option<String> {
-        let under_way = self.attempts.iter().filter(|(name, attempt)| attempt.again.is_none() && !self.known.contains_key(*name)).count();
+    fn too_many(&self, now: Duration) -> Option<String> {
+        let unseen = self.attempts.iter().filter(|(name, _)| !self.known.contains_key(*name));
+        let under_way = unseen.filter(|(_, attempt)| attempt.is_under_way(now)).count();
         (self.known.len() + under_way >= MOST)
             .then(|| format!("there are {MOST} ImageCaches of swaplet already, which are billed: delete some, or wait for their end"))
     }
@@ -154,6 +171,7 @@ impl Caches {
             tracing::info!(cache = %name, images = ?cache.images, days = cache.retention_days, "an ImageCache is made, which is billed");
             attempt.again = Some(now + AGAIN.saturating_mul(1 << attempt.made.min(16)).min(LONGEST));
             attempt.made += 1;
+            attempt.made_at = Some(now);
         }
     }
 }

@@ -204,8 +204,31 @@ async fn one_that_somebody_deletes_again_and_again_is_made_less_and_less_often()
             jobs.cluster.world.request(Method::DELETE, &path, JSON, &json!({})).await;
         }
     }
-    // After 30 s, 1, 2, 4, 8 and 16 min.
+    // After 1, 1, 2, 4, 8 and 16 min.
     assert_eq!(jobs.asked_for_caches(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_are_fifty_at_most_also_where_the_watch_tells_of_them_late() {
+    let jobs = Jobs::beside_eci(0).await;
+    jobs.serve_image_caches().await;
+    jobs.cluster.world.fault(Effect::Hang, |rule| rule.verb(Verb::Watch).resource("imagecaches").times(1));
+    let _life = jobs.caching_controller();
+    for number in 0..60 {
+        jobs.create(ONE, &format!("j{number}"), json!({"image": image(number), "completionPolicy": {"type": "Never"}})).await;
+    }
+    jobs.wait(600).await;
+    assert_eq!((jobs.caches().len(), jobs.asked_for_caches()), (50, 50));
+    let waiting: Vec<_> = (0..60).map(|number| jobs.status(ONE, &format!("j{number}"))["message"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(
+        waiting.iter().filter(|message| message.contains("there are 50 ImageCaches of swaplet already")).count(),
+        10,
+        "{waiting:#?}"
+    );
+    let name = jobs.caches()[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    jobs.cluster.world.request(Method::DELETE, &format!("{CACHES}/{name}"), JSON, &json!({})).await;
+    jobs.wait(60).await;
+    assert_eq!((jobs.caches().len(), jobs.asked_for_caches()), (50, 51), "another one has its turn");
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ impl Entry {
         let (name, since) = run.cache_since.take().filter(|(name, _)| *name == cache.name).unwrap_or_else(|| (cache.name.clone(), now));
         run.cache_since = Some((name, since));
         let limit = patience(&run.spec).filter(|limit| now >= since + *limit);
-        run.cached.state = match (caches.state(&cache), limit) {
+        run.cached.state = match (caches.state(&cache, now), limit) {
             (CacheState::Waits(why), Some(limit)) => CacheState::Failed(format!("not Ready within {} s: {why}", limit.as_secs())),
             (state, _) => state,
         };
