@@ -26,7 +26,7 @@ impl Installed {
     }
 }
 
-/// Where the case fails it is left, as the namespace of the case is, and its log is shown.
+/// Where the case fails its log is shown, and all but its pods is left, as the namespace of the case is.
 impl Drop for Installed {
     fn drop(&mut self) {
         let namespace = &*self.0.namespace;
