@@ -6,14 +6,14 @@ start_registry() { launch registry docker-registry serve "$STATE/registry.yml"; 
 # Unix sockets: no ports, and nobody else on the machine can read the data. The
 # peer socket is unused, but etcd insists on a URL that looks like host:port.
 start_etcd() {
-	(cd "$ETCD_DIR" && launch etcd "$ETCD_BIN/etcd" --name e2e --data-dir "$ETCD_DIR/data" --unsafe-no-fsync --log-level warn \
+	(cd "$ETCD_DIR" && launch etcd "$BIN/etcd" --name e2e --data-dir "$ETCD_DIR/data" --unsafe-no-fsync --log-level warn \
 		--listen-client-urls "unix://$STATE/etcd.sock" --advertise-client-urls unix://client:1 \
 		--listen-peer-urls unix://peer:1 --initial-advertise-peer-urls unix://peer:1 --initial-cluster e2e=unix://peer:1)
 }
 
 # The endpoint reconciler would refuse to publish a loopback address.
 start_apiserver() {
-	launch apiserver "$KUBE_BIN/kube-apiserver" --etcd-servers "unix://$STATE/etcd.sock" \
+	launch apiserver "$BIN/kube-apiserver" --etcd-servers "unix://$STATE/etcd.sock" \
 		--bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$API_PORT" \
 		--endpoint-reconciler-type none --cert-dir "$STATE/apiserver" \
 		--token-auth-file "$STATE/tokens.csv" --authorization-mode RBAC --allow-privileged \
@@ -35,23 +35,23 @@ open_api_service() {
 api_service_rules() { iptables -w -t nat -S PREROUTING 2>/dev/null | grep -F -- "--comment $NETWORK " || true; }
 
 start_controller_manager() {
-	launch controller-manager "$KUBE_BIN/kube-controller-manager" --kubeconfig "$STATE/kube-controller-manager.kubeconfig" \
+	launch controller-manager "$BIN/kube-controller-manager" --kubeconfig "$STATE/kube-controller-manager.kubeconfig" \
 		--service-account-private-key-file "$STATE/sa.key" --root-ca-file "$STATE/apiserver/apiserver.crt" \
 		--leader-elect=false --secure-port 0
 }
 
 start_scheduler() {
-	launch scheduler "$KUBE_BIN/kube-scheduler" --kubeconfig "$STATE/kube-scheduler.kubeconfig" --leader-elect=false --secure-port 0
+	launch scheduler "$BIN/kube-scheduler" --kubeconfig "$STATE/kube-scheduler.kubeconfig" --leader-elect=false --secure-port 0
 }
 
 # Our folder first on the PATH: the machine may have a shim of another version.
 start_containerd() {
-	launch containerd env PATH="$CONTAINERD_BIN:$PATH" "$CONTAINERD_BIN/containerd" --config "$STATE/containerd.toml" --log-level warn
+	launch containerd env PATH="$BIN:$PATH" "$BIN/containerd" --config "$STATE/containerd.toml" --log-level warn
 }
 
 # shellcheck disable=SC2153 # NODE is set in config.sh
 start_kubelet() {
-	launch kubelet "$KUBE_BIN/kubelet" --config "$STATE/kubelet.yaml" --kubeconfig "$STATE/kubelet.kubeconfig" \
+	launch kubelet "$BIN/kubelet" --config "$STATE/kubelet.yaml" --kubeconfig "$STATE/kubelet.kubeconfig" \
 		--root-dir "$STATE/kubelet" --cert-dir "$STATE/kubelet/pki" --hostname-override "$NODE"
 }
 
@@ -63,7 +63,7 @@ start_virtual_node() { # NAME OPTION...
 	launch "$component" "$(virtual_kubelet)" --kubeconfig "$STATE/admin.kubeconfig" --node-name "$@"
 	wait_for 60 "virtual node $1 to be Ready" "$component" grep -q '"ready":' "$STATE/log/$component.log"
 }
-virtual_kubelet() { echo "$(bin_dir virtual-kubelet-mock)/virtual-kubelet-mock"; }
+virtual_kubelet() { echo "$BIN/virtual-kubelet-mock"; }
 # Components that there may be or not.
 extra_components() { find "$STATE/pid" -name 'openkruise-*' -printf '%f\n' 2>/dev/null | sort || true; virtual_nodes; }
 virtual_nodes() { find "$STATE/pid" -name 'virtual-node-*' -printf '%f\n' 2>/dev/null | sort || true; }

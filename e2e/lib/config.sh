@@ -25,10 +25,8 @@ free_port() {
 write_env() {
 	local name
 	for name in API_PORT KUBELET_PORT REGISTRY_PORT; do free_port "$name"; done
-	ETCD_BIN=$(bin_dir etcd)
-	CONTAINERD_BIN=$(bin_dir containerd)
-	KUBE_BIN=$(bin_dir kubernetes)
-	for name in API_PORT KUBELET_PORT REGISTRY_PORT ETCD_BIN CONTAINERD_BIN KUBE_BIN; do
+	BIN=$(bin_dir cluster)
+	for name in API_PORT KUBELET_PORT REGISTRY_PORT BIN; do
 		printf '%s=%q\n' "$name" "${!name}"
 	done >"$STATE/env"
 }

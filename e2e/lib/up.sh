@@ -96,7 +96,7 @@ cluster_up() {
 		take_down
 	fi
 	install_packages
-	build_cluster
+	build cluster
 	start=$SECONDS
 	make_state
 	write_config
