@@ -12,7 +12,7 @@ use clap::CommandFactory as _;
 use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use serde_json::{Value, json};
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::{ApiServer, Clock};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStderr, Command};

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 fn demo() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet-demo"));
     command.arg("demo");
     command
 }

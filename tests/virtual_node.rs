@@ -25,11 +25,11 @@ use swaplet::decide::ladder::Ladder;
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::image::ImageReference;
-use swaplet::testbed::apiserver::{Recorded, Verb};
-use swaplet::testbed::virtual_node::{
+use swaplet_testbed::apiserver::{Recorded, Verb};
+use swaplet_testbed::virtual_node::{
     Disturbance, Gap, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions, Seen, StatusMode, Trace, VirtualNode,
 };
-use swaplet::testbed::{ApiServer, Clock, job_controller, scheduler};
+use swaplet_testbed::{ApiServer, Clock, job_controller, scheduler};
 
 /// A cluster of one node.
 struct Cluster {

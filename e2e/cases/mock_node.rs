@@ -1,5 +1,6 @@
-//! `swaplet mock-node`: a node that runs nothing, at a real API server.
+//! `swaplet-demo mock-node`: a node that runs nothing, at a real API server.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use k8s_openapi::api::core::v1::Node;
@@ -19,7 +20,8 @@ fn start(world: &World, profile: &str) -> Child {
 }
 
 fn start_with(world: &World, profile: &str, arguments: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_swaplet"));
+    // Of another package: cargo puts it beside the program.
+    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_swaplet")).with_file_name("swaplet-demo"));
     command.args(["mock-node", "--profile", profile, "--name", &world.namespace, "--kubeconfig", &variable("KUBECONFIG")]);
     command.args(["--taint", "only=this-case:NoSchedule"]).args(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()

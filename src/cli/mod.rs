@@ -1,9 +1,7 @@
 //! The command line: one file per subcommand.
 
 mod check;
-mod client;
 mod config;
-mod demo;
 mod exit_image;
 mod exit_push;
 mod explain;
@@ -11,8 +9,6 @@ mod image;
 mod image_cache_args;
 mod image_export;
 mod image_push;
-mod manifests;
-mod mock_node;
 mod nodes;
 mod park_image;
 mod parked;
@@ -26,12 +22,13 @@ mod table;
 mod warm;
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use swaplet_edge::{client, manifests, print};
 
 use self::config::Called;
 use crate::image::registry::install_crypto;
@@ -62,8 +59,6 @@ enum Command {
     ExitImage(exit_image::ExitImage),
     ParkImage(park_image::ParkImage),
     Image(image::Image),
-    Demo(demo::DemoArgs),
-    MockNode(Box<mock_node::MockNodeArgs>),
 }
 
 /// The name by which kubectl finds a program that it is to run as `kubectl swaplet`.
@@ -108,8 +103,6 @@ impl Cli {
                 Command::ExitImage(command) => command.run().await,
                 Command::ParkImage(command) => command.run().await,
                 Command::Image(command) => command.run().await,
-                Command::Demo(args) => args.run().await,
-                Command::MockNode(args) => args.run().await,
             }
         })
     }
@@ -126,13 +119,5 @@ async fn slowly<T>(what: &str, work: impl Future<Output = T>) -> T {
             }
             work.await
         }
-    }
-}
-
-/// Prints results. A reader that has seen enough (`| head`) is not an error.
-fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
     }
 }

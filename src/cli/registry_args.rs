@@ -9,6 +9,7 @@ use crate::controller::index::Rules;
 use crate::controller::resolve::Resolve;
 use crate::image::ImageReference;
 use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
+use crate::image::for_controller::{push_derived, resolve};
 use crate::image::registry::RegistryOptions;
 
 #[derive(Debug, Clone, Args)]
@@ -32,10 +33,13 @@ impl RegistryArgs {
         RegistryOptions { plain_http: self.plain_http.clone(), allowed: self.allow_host.clone(), ..RegistryOptions::default() }
     }
 
-    /// How exit images are pushed, if the rules want any.
+    /// How exit images are pushed, if the rules want any. The credentials are read before each push: they may have been renewed.
     pub(super) fn push(self, rules: &Rules) -> Option<Push> {
         let repository = rules.exit_images.repository()?.clone();
-        Some(Push::to(repository, self.options(), move |reference| self.credentials(reference)))
+        Some(Push::by(move |paths| {
+            let (repository, options, credentials) = (repository.clone(), self.options(), self.credentials(&repository));
+            async move { push_derived(&repository, credentials, options, &paths).await }
+        }))
     }
 
     /// How the digests of tags are asked for that somebody else names, who must not choose this machine.
@@ -46,7 +50,10 @@ impl RegistryArgs {
     /// How the digests of tags are asked for.
     pub(super) fn resolve(&self, options: RegistryOptions) -> Resolve {
         let args = self.clone();
-        Resolve::in_registries(options, move |reference| args.credentials(reference))
+        Resolve::by(move |image| {
+            let (options, credentials) = (options.clone(), args.credentials(&image));
+            async move { resolve(&image, credentials, options).await }
+        })
     }
 
     /// The credentials for the repository of `reference`, read anew: a file may have been renewed since.

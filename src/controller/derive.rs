@@ -12,19 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::decide::derived_images::{Paths, Trouble};
-use crate::image::build::build_derived;
-use crate::image::docker_config::{Credentials, DockerConfigError};
-use crate::image::push::{PushError, push};
-use crate::image::registry::{Registry, RegistryOptions};
-use crate::image::registry_error::RegistryError;
-use crate::image::{ImageReference, Kind};
 
 /// Pushes at once: images are small, and a registry is shared.
 const AT_ONCE: usize = 2;
 /// What one push may take with all its tries; then it has failed.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// As much of a digest as makes a tag that no other image has.
-const TAG_DIGITS: usize = 16;
 
 /// What a push came to: the reference to write.
 pub type Pushed = Result<Box<str>, Trouble>;
@@ -43,21 +35,6 @@ impl Push {
     /// By any means.
     pub fn by<F: Future<Output = Pushed> + Send + 'static>(push: impl Fn(Paths) -> F + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |paths| push(paths).boxed()))
-    }
-
-    /// To a repository. `credentials` is asked before each push: they may have been renewed.
-    pub fn to(
-        repository: ImageReference,
-        options: RegistryOptions,
-        credentials: impl Fn(&ImageReference) -> Result<Credentials, DockerConfigError> + Send + Sync + 'static,
-    ) -> Self {
-        Self::by(move |paths| {
-            let (repository, options, credentials) = (repository.clone(), options.clone(), credentials(&repository));
-            async move {
-                let credentials = credentials.map_err(|error| trouble(error, None))?;
-                push_derived(&repository, &credentials, options, &paths).await
-            }
-        })
     }
 
     /// Pushes one.
@@ -88,8 +65,8 @@ impl Deriver {
             let pushed = AssertUnwindSafe(timeout(DEADLINE, push.push(paths.clone()))).catch_unwind().await;
             let pushed = match pushed {
                 Ok(Ok(pushed)) => pushed,
-                Ok(Err(_)) => Err(trouble(format!("not done within {} s", DEADLINE.as_secs()), None)),
-                Err(_) => Err(trouble("it broke off, which is a defect of swaplet: please report it with the log", None)),
+                Ok(Err(_)) => Err(trouble(format!("not done within {} s", DEADLINE.as_secs()))),
+                Err(_) => Err(trouble("it broke off, which is a defect of swaplet: please report it with the log")),
             };
             (paths, pushed)
         });
@@ -102,33 +79,8 @@ impl Deriver {
     }
 }
 
-fn trouble(words: impl ToString, retry_after: Option<Duration>) -> Trouble {
-    Trouble { words: words.to_string(), retry_after }
-}
-
-/// The image is written by its digest, and kept under a tag, so that no registry takes it for rubbish.
-async fn push_derived(repository: &ImageReference, credentials: &Credentials, options: RegistryOptions, paths: &[String]) -> Pushed {
-    let image = build_derived(Kind::Exit, paths).map_err(|error| trouble(error, None))?;
-    let digits = image.digest().trim_start_matches("sha256:").chars().take(TAG_DIGITS);
-    let tag = repository.with_tag(&digits.collect::<String>()).map_err(|error| trouble(error, None))?;
-    let by_digest = format!("{}/{}@{}", repository.registry(), repository.repository(), image.digest());
-    let reference = ImageReference::parse(&by_digest).map_err(|error| trouble(error, None))?;
-    let registry = Registry::connect(repository, credentials, options).await.map_err(of_registry)?;
-    if registry.digest(&reference).await.map_err(of_registry)?.is_none() {
-        push(&registry, &tag, &image, false).await.map_err(of_push)?;
-    }
-    Ok(by_digest.into())
-}
-
-fn of_registry(error: RegistryError) -> Trouble {
-    trouble(&error, error.wait())
-}
-
-fn of_push(error: PushError) -> Trouble {
-    match error {
-        PushError::Registry(error) => of_registry(error),
-        error => trouble(error, None),
-    }
+fn trouble(words: impl Into<String>) -> Trouble {
+    Trouble { words: words.into(), retry_after: None }
 }
 
 #[cfg(test)]

@@ -17,9 +17,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::decide::pull_job::pins::{Resolved, Unresolved};
 use crate::image::ImageReference;
-use crate::image::docker_config::{Credentials, DockerConfigError};
-use crate::image::registry::{Access, Registry, RegistryOptions};
-use crate::image::registry_error::{Problem, RegistryError};
 
 /// Jobs whose images are asked for at once: more than jobs usually begin in one moment, for one registry that hangs must not hold up all.
 const AT_ONCE: usize = 16;
@@ -42,26 +39,6 @@ impl Resolve {
     /// By any means.
     pub fn by<F: Future<Output = Resolved> + Send + 'static>(resolve: impl Fn(ImageReference) -> F + Send + Sync + 'static) -> Self {
         Self(Arc::new(move |image| resolve(image).boxed()))
-    }
-
-    /// In registries. `credentials` is asked each time: they may have been renewed. An image for several platforms has one digest for all of
-    /// them, that of its index.
-    pub fn in_registries(
-        options: RegistryOptions,
-        credentials: impl Fn(&ImageReference) -> Result<Credentials, DockerConfigError> + Send + Sync + 'static,
-    ) -> Self {
-        let options = RegistryOptions { access: Access::Pull, ..options };
-        Self::by(move |image| {
-            let (options, credentials) = (options.clone(), credentials(&image));
-            async move {
-                let credentials = credentials.map_err(trouble)?;
-                let registry = Registry::connect(&image, &credentials, options).await.map_err(of_registry)?;
-                match registry.digest(&image).await.map_err(of_registry)? {
-                    Some(digest) => Ok(digest.into()),
-                    None => Err(answer(format!("{} has no {}", image.registry(), image.normalized()))),
-                }
-            }
-        })
     }
 
     /// Asks for one, for a bounded time.
@@ -129,25 +106,6 @@ async fn ask(resolve: &Resolve, images: Vec<Box<str>>) -> Answers {
 
 fn trouble(words: impl ToString) -> Unresolved {
     Unresolved { words: words.to_string().into(), is_answer: false, retry_after: None }
-}
-
-fn answer(words: String) -> Unresolved {
-    Unresolved { words: words.into(), is_answer: true, retry_after: None }
-}
-
-fn of_registry(error: RegistryError) -> Unresolved {
-    match error.problem() {
-        Problem::Unauthorized
-        | Problem::Forbidden
-        | Problem::NotFound
-        | Problem::InvalidName
-        | Problem::Refused
-        | Problem::TooLarge
-        | Problem::DigestMismatch => answer(error.to_string()),
-        Problem::TooManyRequests | Problem::Server(_) | Problem::Rejected | Problem::Timeout(_) | Problem::Unreachable => {
-            Unresolved { retry_after: error.wait(), ..trouble(error) }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -210,11 +210,11 @@ fn response(status: StatusCode, content_type: &'static str, body: String) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controller::index::Timed;
-    use crate::controller::metrics::Metrics;
     use crate::decide::ladder::Rung;
     use crate::decide::node_class::NodeClass;
     use crate::decide::reason::Reason;
+    use crate::index::Timed;
+    use crate::metrics::Metrics;
 
     #[test]
     fn readiness_says_why_not() {

@@ -4,13 +4,12 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::exit::{Kind, Platform, standard_paths};
-use super::label::{LABEL, Label};
-use super::layer::{self, BLOCK, LayerError, PathError, PathSet};
-use super::program_files::{LIBRARIES, PROGRAM, ProgramFiles};
+use swaplet_core::image::exit::{Kind, PATH, Platform, standard_paths};
+use swaplet_core::image::label::{LABEL, Label};
+use swaplet_core::image::path_set::{PathError, PathSet};
 
-/// Where a bare command name is looked up, unless the pod sets its own PATH.
-pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+use super::layer::{self, BLOCK, LayerError};
+use super::program_files::{LIBRARIES, PROGRAM, ProgramFiles};
 
 /// A user without rights that no distribution gives to anybody, in numbers: with `runAsNonRoot` the kubelet accepts no names.
 const USER: &str = "65532:65532";

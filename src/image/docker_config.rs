@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::reference::ImageReference;
+use swaplet_core::image::reference::ImageReference;
 
 /// The key under which `docker login` keeps the credentials of Docker Hub.
 const DOCKER_HUB_KEY: &str = "index.docker.io";

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::build::{Blob, BuiltImage, PlatformImage};
 use super::layer::header;
-use super::reference::ImageReference;
+use swaplet_core::image::reference::ImageReference;
 
 /// A file of the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +93,8 @@ fn docker_manifest(image: &BuiltImage, reference: &ImageReference) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Kind;
-    use crate::image::build::{build, digest_of};
+    use crate::build::{build, digest_of};
+    use swaplet_core::image::Kind;
 
     fn files() -> Vec<LayoutFile> {
         layout(&build(Kind::Exit, ["/bin/sh"]).unwrap(), &ImageReference::parse("r.example/exit:v1").unwrap())

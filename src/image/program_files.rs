@@ -10,7 +10,7 @@ use object::Endianness;
 use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use super::exit::Platform;
+use swaplet_core::image::exit::Platform;
 
 /// Where the program lies in the image.
 pub const PROGRAM: &str = "/swaplet/swaplet";
@@ -195,7 +195,7 @@ mod tests {
     fn a_static_program_comes_alone() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("park");
-        std::fs::write(&file, super::super::Kind::Park.program(Platform::Arm64)).unwrap();
+        std::fs::write(&file, swaplet_core::image::Kind::Park.program(Platform::Arm64)).unwrap();
         let packed = ProgramFiles::of(&file).unwrap();
         assert_eq!(packed.platform, Platform::Arm64);
         assert_eq!(packed.files.keys().collect::<Vec<_>>(), [PROGRAM]);

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::build::{BuiltImage, PlatformImage};
-use super::label::{LABEL, Label};
-use super::reference::{ImageReference, ReferenceError};
 use super::registry::Registry;
 use super::registry_error::{Problem, RegistryError};
+use swaplet_core::image::label::{LABEL, Label};
+use swaplet_core::image::reference::{ImageReference, ReferenceError};
 
 /// The longest tag that the distribution specification allows.
 const MAX_TAG: usize = 128;
@@ -211,8 +211,8 @@ async fn kind_of_manifest(registry: &Registry, reference: &ImageReference, manif
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Kind;
-    use crate::image::build::build_standard;
+    use crate::build::build_standard;
+    use swaplet_core::image::Kind;
 
     fn reference(written: &str) -> ImageReference {
         ImageReference::parse(written).unwrap()

@@ -8,17 +8,18 @@ use std::future::Future;
 use std::time::Duration;
 
 use http::{HeaderValue, Method};
+use oci_distribution::Reference;
 use oci_distribution::client::{Client, ClientConfig, ClientProtocol};
 use oci_distribution::errors::OciDistributionError;
 use oci_distribution::secrets::RegistryAuth;
 
 use super::build::{Blob, digest_of, media_type};
 use super::docker_config::Credentials;
-use super::reference::ImageReference;
 use super::registry_error::{Problem, RegistryError};
 use ask::{Answer, Asker};
 use hosts::Hosts;
 use login::Login;
+use swaplet_core::image::reference::ImageReference;
 
 /// How long one request may take: a registry that needs longer for a few kilobytes is not there.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -167,7 +168,7 @@ impl Registry {
         if self.read(&operation, Method::HEAD, &blob_path(reference, &blob.digest)).await?.is_some() {
             return Ok(false);
         }
-        let target = reference.as_client_reference();
+        let target = &for_client(reference);
         self.write(&operation, || self.client.push_blob(target, blob.bytes.clone(), &blob.digest)).await?;
         Ok(true)
     }
@@ -179,7 +180,7 @@ impl Registry {
     pub async fn push_manifest(&self, reference: &ImageReference, manifest: &Blob) -> Result<(), RegistryError> {
         let operation = format!("pushing {reference}");
         let content_type = HeaderValue::from_static(manifest.media_type);
-        let target = reference.as_client_reference();
+        let target = &for_client(reference);
         self.write(&operation, || self.client.push_manifest_raw(target, manifest.bytes.clone(), content_type.clone())).await?;
         match self.digest(reference).await? {
             Some(digest) if digest == manifest.digest => Ok(()),
@@ -250,8 +251,19 @@ impl Registry {
     }
 }
 
+/// In the type of the registry client.
+fn for_client(image: &ImageReference) -> Reference {
+    let (registry, repository) = (image.registry().to_owned(), image.repository().to_owned());
+    match (image.tag().map(str::to_owned), image.digest().map(str::to_owned)) {
+        (Some(tag), Some(digest)) => Reference::with_tag_and_digest(registry, repository, tag, digest),
+        (None, Some(digest)) => Reference::with_digest(registry, repository, digest),
+        // A reference without a digest has a tag, if only `latest`.
+        (tag, None) => Reference::with_tag(registry, repository, tag.unwrap_or_default()),
+    }
+}
+
 fn asker(reference: &ImageReference, options: &RegistryOptions, operation: &str) -> Result<Asker, RegistryError> {
-    let registry = reference.as_client_reference().resolve_registry().to_owned();
+    let registry = for_client(reference).resolve_registry().to_owned();
     let hosts = Hosts { plain_http: options.plain_http.clone(), allowed: options.allowed.clone(), registry };
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
     let address = hosts.address().ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
@@ -301,4 +313,75 @@ fn check_digest(operation: &str, found: &str, expected: Option<&str>) -> Result<
 
 fn mismatch(ours: &str, theirs: Option<&str>) -> String {
     format!("expected {ours}, the registry has {}", theirs.unwrap_or("nothing"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn alike(written: &str) {
+        let (ours, theirs) = (ImageReference::parse(written), Reference::try_from(written));
+        match (&ours, &theirs) {
+            (Ok(ours), Ok(theirs)) => {
+                assert_eq!(for_client(ours), *theirs, "{written}");
+                assert_eq!(ours.normalized(), theirs.whole());
+            }
+            (Err(_), Err(_)) => {}
+            _ => panic!("{written:?}: {ours:?} {theirs:?}"),
+        }
+    }
+
+    #[test]
+    fn references_are_read_as_the_registry_client_reads_them() {
+        let digits = "a1".repeat(64);
+        for host in [
+            "",
+            "localhost/",
+            "Foo/",
+            "r.example/",
+            "r.example:/",
+            "r.example:5000/",
+            "index.docker.io/",
+            "a..b/",
+            "-a/",
+            "a-/",
+            "a:b/",
+            "/",
+        ] {
+            for path in
+                ["", "a", "A", "a/b", "a/B", "a..b", "a.b", "a__b", "a___b", "a_.b", "a---b", "-a", "a-", "a//b", "a/", "a.b/c", "a_b.c"]
+            {
+                for tag in ["", ":", ":1", ":V_1.-", ":-1", ":a/b", ":a:b"] {
+                    alike(&format!("{host}{path}{tag}"));
+                    for (algorithm, length) in [
+                        ("sha256", 64),
+                        ("sha256", 63),
+                        ("sha384", 96),
+                        ("sha512", 128),
+                        ("sha512", 64),
+                        ("md5", 32),
+                        ("sha", 31),
+                        ("a+b.c", 40),
+                        ("a+1", 40),
+                        ("", 64),
+                    ] {
+                        alike(&format!("{host}{path}{tag}@{algorithm}:{}", &digits[..length]));
+                    }
+                }
+            }
+        }
+        for long in [128, 129, 247, 248, 255, 256] {
+            alike(&format!("a:{}", "t".repeat(long)));
+            alike(&"a".repeat(long));
+            alike(&format!("r.example/{}", "a".repeat(long)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_reference_is_read_as_the_registry_client_reads_it(written in "[aB1./:@_-]{0,12}(@sha256:[0-9a-fA-F]{63,64})?") {
+            alike(&written);
+        }
+    }
 }

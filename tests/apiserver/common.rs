@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::{ApiServer, Clock};
 
 /// A server and a client on it.
 pub fn server() -> (ApiServer, Client) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, pin_mut};
 use kube::api::{ListParams, WatchParams};
 use serde_json::json;
-use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use tokio::time::timeout;
 
 use super::common::{create, pods, refusal, server, set_status, swap};

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use swaplet::testbed::{ApiServer, job_controller, scheduler};
+use swaplet_testbed::{ApiServer, job_controller, scheduler};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

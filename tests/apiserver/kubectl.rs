@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use serde_json::json;
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::{ApiServer, Clock};
 
 const JOB: &str = "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: 'm:1'}]}}}}";
 

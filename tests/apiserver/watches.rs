@@ -83,7 +83,7 @@ async fn the_runtime_watcher_relists_after_410() {
     let stream = watcher(pods(&client), watcher::Config::default()).default_backoff().touched_objects();
     pin_mut!(stream);
     assert_eq!(stream.next().await.unwrap().unwrap().name_any(), "a");
-    let rule = swaplet::testbed::apiserver::Rule::new(swaplet::testbed::apiserver::Effect::ExpireWatch(0)).times(1);
+    let rule = swaplet_testbed::apiserver::Rule::new(swaplet_testbed::apiserver::Effect::ExpireWatch(0)).times(1);
     server.faults().add(rule);
     let mut names = Vec::new();
     while names.len() < 2 {
@@ -94,6 +94,6 @@ async fn the_runtime_watcher_relists_after_410() {
         }
     }
     assert_eq!(names[1], "a");
-    let lists = server.recorded().iter().filter(|request| request.verb == swaplet::testbed::apiserver::Verb::List).count();
+    let lists = server.recorded().iter().filter(|request| request.verb == swaplet_testbed::apiserver::Verb::List).count();
     assert_eq!(lists, 2);
 }

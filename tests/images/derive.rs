@@ -1,10 +1,11 @@
 //! What the controller pushes: the image that `exit-image push` would push, once.
 
-use swaplet::controller::derive::{Push, Pushed};
+use swaplet::controller::derive::Pushed;
 use swaplet::image::ImageReference;
 use swaplet::image::Kind;
 use swaplet::image::build::build_derived;
 use swaplet::image::docker_config::Credentials;
+use swaplet::image::for_controller::push_derived;
 use swaplet::image::registry::RegistryOptions;
 
 use crate::fake::{Answer, FakeRegistry};
@@ -16,7 +17,7 @@ const OWN: &str = "/opt/own/server";
 async fn derive(repository: &str) -> Pushed {
     let repository = ImageReference::parse(repository).unwrap();
     let options = RegistryOptions { pauses: Vec::new(), ..RegistryOptions::default() };
-    Push::to(repository, options, |_| Ok(Credentials::Anonymous)).push(vec![OWN.to_owned()]).await
+    push_derived(&repository, Ok(Credentials::Anonymous), options, &[OWN.to_owned()]).await
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Restarts on nodes: by `swaplet run --restart`, and directly where the cluster knows no requests.
 
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Rule, Verb};
-use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 
 use crate::world::{REQUESTS, Ran, World, interrupt};
 

@@ -3,7 +3,7 @@
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
 use crate::world::{Ran, World};
 

@@ -1,7 +1,7 @@
 //! What cannot be done is said before anything is made.
 
 use serde_json::json;
-use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
 use crate::world::World;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::api::DeleteParams;
-use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
 use crate::daemon::{Fate, start};
 use crate::world::{World, interrupt};

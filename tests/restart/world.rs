@@ -11,7 +11,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use swaplet::controller::clock::time_of_day;
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::{ApiServer, Clock};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;

@@ -7,7 +7,7 @@ use serde_json::json;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::run::Settings;
 use swaplet::decide::reason::Reason;
-use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World, exposition};
 use super::node::Kubelet;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
-use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Verb};
 use tokio::time::{Instant, sleep};
 
 use super::harness::{CONCURRENCY, Life, World};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet::testbed::apiserver::Effect;
+use swaplet_testbed::apiserver::Effect;
 
 use super::harness::World;
 use super::node::Kubelet;

@@ -8,7 +8,7 @@ use swaplet::decide::explain::Explanation;
 use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::objects::pod::Pod;
 use swaplet::objects::wire::PodWire;
-use swaplet::testbed::apiserver::Verb;
+use swaplet_testbed::apiserver::Verb;
 
 use super::harness::{CONCURRENCY, SWAPLET, World, rules};
 use super::objects::{main_container, pod, pod_of, sidecar, sidecar_that_calls};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swaplet::objects::env::IGNORE_EXIT_CODE;
-use swaplet::testbed::Clock;
-use swaplet::testbed::apiserver::{Effect, Verb};
-use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::Clock;
+use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use tokio::time::sleep;
 
 use super::harness::{Life, World};

@@ -2,9 +2,9 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Verb};
-use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
-use swaplet::testbed::{job_controller, scheduler};
+use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::{job_controller, scheduler};
 
 use super::harness::{Life, World};
 use super::objects::{EXIT, main_container, pod, pod_of, sidecar};

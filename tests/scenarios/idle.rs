@@ -12,7 +12,7 @@ use swaplet::controller::run::Settings;
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::openkruise::Coexist;
 use swaplet::decide::warm::shape::ShapeChoice;
-use swaplet::testbed::apiserver::{Effect, Recorded, RuleId, Verb};
+use swaplet_testbed::apiserver::{Effect, Recorded, RuleId, Verb};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World};
 use super::log::{keep_log, logged};

@@ -8,7 +8,7 @@ use swaplet::controller::lead::run_while_leading;
 use swaplet::controller::lease::LeaseKeeper;
 use swaplet::controller::metrics::Metrics;
 use swaplet::controller::serve::Health;
-use swaplet::testbed::apiserver::{Effect, Rule, RuleId, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, RuleId, Verb};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Method, Request, Response};
 use kube::client::Body;
-use swaplet::testbed::ApiServer;
-use swaplet::testbed::apiserver::ResponseBody;
+use swaplet_testbed::ApiServer;
+use swaplet_testbed::apiserver::ResponseBody;
 use tokio::time::{Instant, sleep};
 use tower::{BoxError, Service};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
 use super::harness::{CONCURRENCY, World};
 use super::line::Patches;

@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::{Life, World};
 use super::node::Kubelet;

@@ -1,7 +1,7 @@
 //! A controller that works in some namespaces only.
 
 use swaplet::controller::selection::Selection;
-use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::World;
 use super::node::Kubelet;

@@ -9,7 +9,7 @@ use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::ladder::{Ladder, Rung};
 use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::openkruise::Coexist;
-use swaplet::testbed::apiserver::{Effect, Recorded, Verb};
+use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 use tokio::time::{Instant, sleep};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World, may_be_sent};

@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Recorded, Verb};
+use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 
 use crate::harness::World;
 

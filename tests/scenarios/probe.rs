@@ -10,9 +10,9 @@ use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::node_verdicts::Proved;
 use swaplet::decide::reason::Reason;
 use swaplet::objects::node::NodeWire;
-use swaplet::testbed::apiserver::{Effect, Recorded, Rule, Verb};
-use swaplet::testbed::virtual_node::{Gap, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, VirtualNode};
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::apiserver::{Effect, Recorded, Rule, Verb};
+use swaplet_testbed::virtual_node::{Gap, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, VirtualNode};
+use swaplet_testbed::{ApiServer, Clock};
 use tokio::sync::watch;
 use tokio::time::sleep;
 

@@ -18,8 +18,8 @@ use http::Method;
 use serde_json::{Value, json};
 use swaplet::controller::resolve::Resolve;
 use swaplet::objects::pull_job::JobKind;
-use swaplet::testbed::apiserver::{Recorded, Verb};
-use swaplet::testbed::virtual_node::ImageOptions;
+use swaplet_testbed::apiserver::{Recorded, Verb};
+use swaplet_testbed::virtual_node::ImageOptions;
 
 use crate::harness::Life;
 use crate::warm::{CROWD, Cluster, JSON, NAMESPACE, PARK, missing, watch_nodes};

@@ -7,8 +7,8 @@ use serde_json::json;
 use swaplet::controller::restart::RestartSettings;
 use swaplet::decide::ladder::Ladder;
 use swaplet::objects::env::IGNORE_EXIT_CODE;
-use swaplet::testbed::apiserver::{Effect, RuleId, Verb};
-use swaplet::testbed::virtual_node::Profile;
+use swaplet_testbed::apiserver::{Effect, RuleId, Verb};
+use swaplet_testbed::virtual_node::Profile;
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World};
 use super::log::{keep_log, logged};

@@ -2,8 +2,8 @@
 //! something to do for the feature, and a sidecar to end.
 
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::Verb;
-use swaplet::testbed::virtual_node::ImageOptions;
+use swaplet_testbed::apiserver::Verb;
+use swaplet_testbed::virtual_node::ImageOptions;
 
 use super::harness::{Life, World};
 use super::log::{keep_log, logged};

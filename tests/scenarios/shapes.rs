@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::World;
 use super::node::{Kubelet, running, status, terminated};

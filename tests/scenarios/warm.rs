@@ -15,9 +15,9 @@ use swaplet::decide::node_table::NodeTable;
 use swaplet::decide::warm::shape::ShapeChoice;
 use swaplet::decide::warm::{End, Limits};
 use swaplet::objects::pull_job::PodWishes;
-use swaplet::testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
-use swaplet::testbed::scheduler;
-use swaplet::testbed::virtual_node::{ImageOptions, NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
+use swaplet_testbed::scheduler;
+use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile, VirtualNode};
 use tokio::time::{sleep, timeout};
 
 use super::harness::World;

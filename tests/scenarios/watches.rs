@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::apiserver::{Effect, Verb};
 use tokio::time::Instant;
 
 use super::harness::{Life, World};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::FutureExt as _;
 use kube::Client;
 use serde_json::{Value, json};
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::{ApiServer, Clock};
 
 use crate::differences::API_SERVER;
 use crate::shared::compare::{Difference, differences};

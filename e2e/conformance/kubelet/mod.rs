@@ -15,8 +15,8 @@ use std::time::Duration;
 use kube::Client;
 use serde_json::json;
 use swaplet::image::ImagePattern;
-use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::{ApiServer, Clock};
 
 use crate::api_server::side;
 use crate::differences::KUBELET;

@@ -1,7 +1,7 @@
 //! The mock node at an embedded API server of its own, in virtual time.
 
-use swaplet::testbed::virtual_node::{NodeOptions, Profile, ProviderOptions, VirtualNode};
-use swaplet::testbed::{ApiServer, Clock};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, ProviderOptions, VirtualNode};
+use swaplet_testbed::{ApiServer, Clock};
 
 use super::play::{self, Outcome};
 use super::profile::PROFILES;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use swaplet::testbed::virtual_node::action::Action;
-use swaplet::testbed::virtual_node::life::later;
-use swaplet::testbed::virtual_node::{ImageOptions, Images, ProviderOptions, Seen, VirtualKubelet};
+use swaplet_testbed::virtual_node::action::Action;
+use swaplet_testbed::virtual_node::life::later;
+use swaplet_testbed::virtual_node::{ImageOptions, Images, ProviderOptions, Seen, VirtualKubelet};
 
 use super::profile::PROFILES;
 use super::sequence::{Operation, Sequence};

@@ -11,8 +11,8 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use swaplet::testbed::virtual_node::trace::SeenContainer;
-use swaplet::testbed::virtual_node::{Seen, Trace};
+use swaplet_testbed::virtual_node::trace::SeenContainer;
+use swaplet_testbed::virtual_node::{Seen, Trace};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 

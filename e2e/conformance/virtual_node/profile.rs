@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use swaplet::testbed::virtual_node::{Gap, OnUpdate, ProviderOptions};
+use swaplet_testbed::virtual_node::{Gap, OnUpdate, ProviderOptions};
 
 /// A node that is started on the real library and played by ours.
 pub struct Profile {

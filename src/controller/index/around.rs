@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::{Index, Known, Rules};
-use crate::controller::nodes::Nodes;
 use crate::decide::circumstances::Circumstances;
 use crate::decide::explain::{Explanation, explain};
 use crate::decide::headroom::Ledger;
 use crate::decide::memory::Memory;
 use crate::decide::roles;
+use crate::nodes::Nodes;
 use crate::objects::pod::Pod;
 
 /// All that is known besides the pods.

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use super::census::Counted;
 use super::{Effect, Timed, Write, is_over, notice};
-use crate::controller::nodes::Nodes;
-use crate::controller::writer::{Outcome, Target};
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::headroom::{Ledger, Swapped};
 use crate::decide::ladder::Rung;
@@ -14,7 +12,9 @@ use crate::decide::node_class::NodeClass;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::proof;
 use crate::decide::reason::Reason;
+use crate::nodes::Nodes;
 use crate::objects::pod::Pod;
+use crate::writer::{Outcome, Target};
 
 /// The wait after the first failed write; it doubles with each further one.
 pub(super) const FIRST_RETRY: Duration = Duration::from_millis(500);

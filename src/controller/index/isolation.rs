@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::around::Around;
 use super::{Effect, Index, is_over};
-use crate::controller::defects::note;
 use crate::decide::decision::{Decision, Report};
 use crate::decide::headroom::Need;
 use crate::decide::reason::Reason;
+use crate::defects::note;
 use crate::isolated::isolated;
 
 impl Index {

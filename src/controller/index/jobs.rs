@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Effect, Entry, Index, Write, notice};
-use crate::controller::writer::{Outcome, Target};
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Ledger, Need, Swapped};
 use crate::decide::reason::Reason;
+use crate::writer::{Outcome, Target};
 
 /// After this a write without an answer has been applied, or never will be: the API server gives up a request after a minute (its
 /// `--request-timeout`), and a watch shows what was done within another.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::entry::FIRST_RETRY;
 use super::{Effect, Entry, Index, Write};
-use crate::controller::openkruise::{Concerns, News};
-use crate::controller::writer::Outcome;
+use crate::openkruise::{Concerns, News};
+use crate::writer::Outcome;
 
 /// The longest wait after failed requests to OpenKruise, which are tried for 40 s only.
 const LAST_REQUEST_RETRY: Duration = Duration::from_secs(5);

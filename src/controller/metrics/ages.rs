@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use tokio::time::Instant;
 
-use crate::controller::watch_age::WatchAges;
+use crate::watch_age::WatchAges;
 
 /// Since when the pod waits for its end that waits longest.
 #[derive(Clone, Debug, Default)]

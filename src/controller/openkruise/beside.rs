@@ -11,11 +11,11 @@ use super::News;
 use super::followed::{Followed, Next, Tell};
 use super::manager::Manager;
 use super::observe::Scope;
-use crate::controller::discovery::Discovery;
-use crate::controller::watch::watch_selected;
-use crate::controller::watch_many::watch_all;
+use crate::discovery::Discovery;
 use crate::objects::daemon_pod::{DaemonPodWire, LABEL, NAMESPACE};
 use crate::objects::recreate_request::RecreateRequestWire;
+use crate::watch::watch_selected;
+use crate::watch_many::watch_all;
 
 /// How often is asked whether its SidecarTerminator is on: switching it is a rollout of its manager, which takes as long.
 const LOOKS: Duration = Duration::from_secs(60);

@@ -6,8 +6,8 @@ use std::future::pending;
 use tokio::sync::mpsc;
 
 use super::News;
-use crate::controller::watch::Event;
-use crate::controller::writer::is_missing_right;
+use crate::watch::Event;
+use crate::writer::is_missing_right;
 
 /// What comes of looking.
 pub(super) enum Next {

@@ -11,8 +11,8 @@ use kube::api::ListParams;
 use tokio::time::timeout;
 
 use super::News;
-use crate::controller::discovery::Discovery;
 use crate::decide::openkruise::{Seen, Signals, Terminator};
+use crate::discovery::Discovery;
 use crate::objects::daemon_pod::NAMESPACE;
 
 /// For all answers of one look.

@@ -12,10 +12,10 @@ use tokio::time::sleep;
 use super::beside::Beside;
 use super::followed::Next;
 use super::{News, matters};
-use crate::controller::discovery::Discovery;
-use crate::controller::index::Rules;
-use crate::controller::namespaces::Namespaces;
 use crate::decide::openkruise::{Coexist, Terminator};
+use crate::discovery::Discovery;
+use crate::index::Rules;
+use crate::namespaces::Namespaces;
 use crate::objects::recreate_request::PLURAL;
 
 /// How often is asked for OpenKruise where it is not installed: installing it is a day's event.

@@ -4,11 +4,11 @@ use kube::api::DynamicObject;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use crate::controller::discovery::Discovery;
-use crate::controller::namespaces::Namespaces;
-use crate::controller::watch::Event;
-use crate::controller::watch_many::watch_all;
+use crate::discovery::Discovery;
+use crate::namespaces::Namespaces;
 use crate::objects::workload::WorkloadKind;
+use crate::watch::Event;
+use crate::watch_many::watch_all;
 
 /// Events between this task and the loop.
 const BUFFER: usize = 256;

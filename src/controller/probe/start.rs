@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Stopped;
 use super::pods::{MAIN, SIDECAR, marked};
 use super::trial::Trial;
-use crate::controller::clock::Clock;
+use crate::clock::Clock;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED, Pod, Terminated};
 
 /// Why a pod is not there yet.

@@ -8,10 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::pods::marked;
 use super::shown::differences;
 use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way};
-use crate::controller::clock::Clock;
-use crate::controller::index::{Effect, Index, Rules};
-use crate::controller::list::words;
-use crate::controller::writer::{Outcome, Writer};
+use crate::clock::Clock;
 use crate::decide::decision::{Action, Report};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::ladder::{Ladder, Rung};
@@ -20,7 +17,10 @@ use crate::decide::node_table::NodeTable;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::openkruise::Coexist;
 use crate::decide::reason::Reason;
+use crate::index::{Effect, Index, Rules};
+use crate::list::words;
 use crate::objects::node::Node;
+use crate::writer::{Outcome, Writer};
 
 /// Between two looks at the pod.
 const LOOK: Duration = Duration::from_millis(200);

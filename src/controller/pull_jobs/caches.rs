@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use kube::api::DynamicObject;
 
-use crate::controller::defects::read;
-use crate::controller::watch::Event;
-use crate::controller::writer::{Outcome, is_missing_right};
 use crate::decide::pull_job::image_cache::{CacheOptions, CacheState, state};
+use crate::defects::read;
 use crate::objects::image_cache::{ImageCache, NewImageCache};
+use crate::watch::Event;
+use crate::writer::{Outcome, is_missing_right};
 
 /// Each is billed: whoever may make jobs must not make any number of caches.
 const MOST: usize = 50;

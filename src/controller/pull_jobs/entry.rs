@@ -17,17 +17,18 @@ use self::selected::Selected;
 use super::nodes::Nodes;
 use super::room::Room;
 use super::{Key, Now, PodQuery, PullWrite, WarmSettings};
-use crate::controller::watch::Event;
-use crate::controller::writer::{Outcome, is_missing_right};
-use crate::controller::writer_pull_job::Report;
-use crate::controller::writer_warm::Warmers;
 use crate::decide::pull_job::pins::Pins;
 use crate::decide::pull_job::{Known, Status, exceeds_deadline, limits, status, time_to_live, unusable};
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::{Action, Answer, End, Ended};
+use crate::isolated::break_if_asked;
 use crate::objects::pull_job::{Completion, PodWishes, PullJob};
 use crate::objects::warmer_pod::WarmerPod;
 use crate::objects::wire::PodWire;
+use crate::watch::Event;
+use crate::writer::{Outcome, is_missing_right};
+use crate::writer_pull_job::Report;
+use crate::writer_warm::Warmers;
 
 /// Between two reports of a job that goes on: its counts change with every image on every node.
 const REPORT_AGAIN: Duration = Duration::from_secs(3);
@@ -197,7 +198,10 @@ impl Entry {
             return Vec::new();
         }
         let Some(run) = &mut self.run else { return Vec::new() };
-        let actions = run.warming.step(now.since_start, |node| room.elsewhere(key, node));
+        let actions = run.warming.step(now.since_start, |node| {
+            break_if_asked(node);
+            room.elsewhere(key, node)
+        });
         let write = |(node, action): (Box<str>, Action)| {
             room.note(key, &node, &action);
             PullWrite::Warm { key: key.clone(), warmers: run.warmers.clone(), node, action }

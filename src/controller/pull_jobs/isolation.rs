@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::Key;
 use super::entry::Entry;
-use crate::controller::defects::{Defects, log};
 use crate::decide::reason::Reason;
+use crate::defects::{Defects, log};
 use crate::isolated::isolated;
 use crate::objects::warmer_pod::WarmerPod;
 

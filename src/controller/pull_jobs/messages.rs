@@ -6,10 +6,6 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 
 use super::{CacheNews, Key, PodQuery};
-use crate::controller::watch::Event;
-use crate::controller::writer::Outcome;
-use crate::controller::writer_pull_job::Report;
-use crate::controller::writer_warm::Warmers;
 use crate::decide::pull_job::pins::Resolved;
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::startup_taint::Untaint;
@@ -19,6 +15,10 @@ use crate::objects::node::NodeWire;
 use crate::objects::pull_job::{JobKind, PullJob};
 use crate::objects::warmer_pod::{WarmerPod, WarmerPodWire};
 use crate::objects::wire::PodWire;
+use crate::watch::Event;
+use crate::writer::Outcome;
+use crate::writer_pull_job::Report;
+use crate::writer_warm::Warmers;
 
 /// For which job registries are asked: where it is, and its uid.
 pub type Asked = (Key, Box<str>);

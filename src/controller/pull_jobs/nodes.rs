@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::controller::defects::read;
-use crate::controller::watch::Event;
 use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
 use crate::decide::pull_job::TargetNode;
 use crate::decide::warm::nodes::{has_image_caches, shapes};
 use crate::decide::warm::shape::ShapeChoice;
 use crate::decide::warm::startup_taint::StartupTaints;
+use crate::defects::read;
 use crate::objects::node::{Node, NodeWire};
+use crate::watch::Event;
 
 /// All nodes.
 pub(super) struct Nodes {

@@ -8,12 +8,12 @@ use kube::api::DynamicObject;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-use crate::controller::discovery::Discovery;
-use crate::controller::namespaces::Namespaces;
-use crate::controller::watch::Event;
-use crate::controller::watch_age::WatchAges;
-use crate::controller::watch_many::watch_all_noted;
+use crate::discovery::Discovery;
+use crate::namespaces::Namespaces;
 use crate::objects::pull_job::JobKind;
+use crate::watch::Event;
+use crate::watch_age::WatchAges;
+use crate::watch_many::watch_all_noted;
 
 /// The resource by which OpenKruise is known.
 const NODE_IMAGES: &str = "nodeimages";

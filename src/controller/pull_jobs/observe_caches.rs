@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::caches::CacheNews;
-use crate::controller::discovery::ask;
-use crate::controller::watch::{Event, watch_noted};
-use crate::controller::watch_age::WatchAges;
+use crate::discovery::ask;
 use crate::objects::image_cache::{API_VERSION, IMAGE_CACHE, IMAGE_CACHES, resource};
+use crate::watch::{Event, watch_noted};
+use crate::watch_age::WatchAges;
 
 /// How often it is asked whether they are served.
 const ASK_AGAIN: Duration = Duration::from_secs(30);

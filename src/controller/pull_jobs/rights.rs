@@ -2,10 +2,10 @@
 
 use super::messages::{PullAnswer, PullWrite};
 use super::{CacheNews, Happened};
-use crate::controller::serve::Health;
-use crate::controller::writer::Outcome;
 use crate::decide::warm::{Action, Answer};
 use crate::objects::pull_job::JobKind;
+use crate::serve::Health;
+use crate::writer::Outcome;
 
 /// What the right to see Events is for.
 pub(super) const SEE_PULLS: &str = "how long pulls took, and how large images are, is not told, because Events cannot be seen";

@@ -9,20 +9,20 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use super::{Key, Now, Restarts, observe, observe_parked};
-use crate::controller::discovery::Discovery;
-use crate::controller::index::{Effect, Index, Notice};
-use crate::controller::metrics::Metrics;
-use crate::controller::named_watches::NamedWatches;
-use crate::controller::restart_on::RestartOnSettings;
-use crate::controller::run::{Settings, TaskDied};
-use crate::controller::watch::Event;
-use crate::controller::watch_age::WatchAges;
-use crate::controller::writer::{Outcome, Writer};
-use crate::controller::writer_restart::{RestartWrite, Stored};
 use crate::decide::restart::ParkImage;
+use crate::discovery::Discovery;
+use crate::index::{Effect, Index, Notice};
+use crate::metrics::Metrics;
+use crate::named_watches::NamedWatches;
 use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_pod::RestartPodWire;
 use crate::objects::restart_request::RestartRequestWire;
+use crate::restart_on::RestartOnSettings;
+use crate::run::{Settings, TaskDied};
+use crate::watch::Event;
+use crate::watch_age::WatchAges;
+use crate::writer::{Outcome, Writer};
+use crate::writer_restart::{RestartWrite, Stored};
 
 type Written = (RestartWrite, Result<Stored, Outcome>);
 

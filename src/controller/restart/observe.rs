@@ -5,15 +5,15 @@ use kube::api::ListParams;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::controller::discovery::Discovery;
-use crate::controller::namespaces::Namespaces;
-use crate::controller::watch::Event;
-use crate::controller::watch_age::WatchAges;
-use crate::controller::watch_many::{watch_all_noted, watch_all_selected};
+use crate::discovery::Discovery;
+use crate::namespaces::Namespaces;
 use crate::objects::parked::PARKED;
 use crate::objects::recreate_request::PLURAL;
 use crate::objects::restart_pod::RestartPodWire;
 use crate::objects::restart_request::RestartRequestWire;
+use crate::watch::Event;
+use crate::watch_age::WatchAges;
+use crate::watch_many::{watch_all_noted, watch_all_selected};
 
 /// Events between this task and the loop.
 const BUFFER: usize = 256;

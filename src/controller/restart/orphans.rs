@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use super::retry::Retry;
 use super::{Key, Now};
-use crate::controller::defects::{Defects, log, read};
-use crate::controller::index::Notice;
-use crate::controller::watch::Event;
-use crate::controller::writer::{Outcome, Target};
-use crate::controller::writer_restart::{RestartWrite, Stored};
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
 use crate::decide::restart::{Action, ORPHAN_AFTER, Orphan, orphan};
+use crate::defects::{Defects, log, read};
+use crate::index::Notice;
 use crate::isolated::isolated;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
 use crate::objects::restart_request::RestartRequest;
+use crate::watch::Event;
+use crate::writer::{Outcome, Target};
+use crate::writer_restart::{RestartWrite, Stored};
 
 /// The pods with the label of parked ones.
 #[derive(Default)]

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::controller::index::Notice;
-use crate::controller::writer::Outcome;
-use crate::controller::writer_restart::RestartWrite;
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
+use crate::index::Notice;
+use crate::writer::Outcome;
+use crate::writer_restart::RestartWrite;
 
 /// The wait after the first failed write; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(500);

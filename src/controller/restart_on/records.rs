@@ -9,12 +9,12 @@ use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use crate::controller::list::words;
-use crate::controller::namespaces::Namespaces;
-use crate::controller::writer::{Outcome, Writer};
-use crate::controller::writer_restart_on::RECORDS;
 use crate::decide::restart_on::{Contents, as_text, from_text};
+use crate::list::words;
+use crate::namespaces::Namespaces;
 use crate::objects::configured_pod::ConfiguredPod;
+use crate::writer::{Outcome, Writer};
+use crate::writer_restart_on::RECORDS;
 
 /// What a `ConfigMap` may hold, with a margin (`core/validation`, `MaxSecretSize`).
 const MOST_BYTES: usize = 900_000;

@@ -6,14 +6,14 @@ use kube::Api;
 
 use super::rights::{ASK, READ_REQUESTS};
 use super::{DENIED_RETRY, Run};
-use crate::controller::list::words;
-use crate::controller::writer::Outcome;
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
 use crate::decide::restart_on::Contents;
 use crate::decide::restart_on::round::Action;
+use crate::list::words;
 use crate::objects::configured_pod::ConfiguredPod;
 use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
+use crate::writer::Outcome;
 
 /// The wait after a write of which nobody knows whether it was made.
 const UNANSWERED: Duration = Duration::from_secs(5);

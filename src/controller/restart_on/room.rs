@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::records::Records;
-use crate::controller::defects::read;
-use crate::controller::watch::Event;
 use crate::decide::restart_on::round::Member;
 use crate::decide::restart_on::{Around, Asked, Contents, Progress, Sight, from_text, stand};
+use crate::defects::read;
 use crate::objects::configured_pod::{ConfiguredPod, ConfiguredPodWire};
 use crate::objects::restart_on::{Content, Reference};
 use crate::objects::restart_request::{RestartRequest, RestartRequestWire, StatePhase};
+use crate::watch::Event;
 
 /// Objects that are watched at once; others wait until one of these is not named any more. Each is a watch of one object.
 const MOST_OBJECTS: usize = 256;

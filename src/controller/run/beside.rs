@@ -4,13 +4,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::{Controller, Settings, TaskDied};
-use crate::controller::clock::Clock;
-use crate::controller::defects::Defects;
-use crate::controller::discovery::Discovery;
-use crate::controller::metrics::Metrics;
-use crate::controller::{predownload, pull_jobs, restart_on};
+use crate::clock::Clock;
 use crate::decide::reason::Reason;
+use crate::defects::Defects;
+use crate::discovery::Discovery;
 use crate::isolated::isolated_task;
+use crate::metrics::Metrics;
+use crate::{predownload, pull_jobs, restart_on};
 
 impl Controller {
     /// Starts the tasks that the settings ask for. One that ends has died, and all end when the set is dropped; what they had begun is taken

@@ -5,12 +5,12 @@ use kube::Client;
 use super::Controller;
 use super::log::tell_node_problem;
 use super::rights::FOLLOW_NODES;
-use crate::controller::clock::time_of_day;
-use crate::controller::defects::read;
-use crate::controller::nodes::Learned;
-use crate::controller::verdict_store::{VerdictStore, all_kept};
-use crate::controller::watch::Event;
+use crate::clock::time_of_day;
+use crate::defects::read;
+use crate::nodes::Learned;
 use crate::objects::node::NodeWire;
+use crate::verdict_store::{VerdictStore, all_kept};
+use crate::watch::Event;
 
 impl Controller {
     pub(super) fn see_node(&mut self, event: Event<NodeWire>) {

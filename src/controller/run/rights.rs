@@ -1,13 +1,13 @@
 //! What is said of rights that are missing: once in the log, and by `/readyz` for as long as they are.
 
 use super::Controller;
-use crate::controller::openkruise::News;
-use crate::controller::restart::Happened;
-use crate::controller::serve::Health;
-use crate::controller::watch::Event;
-use crate::controller::writer::{Outcome, is_missing_right};
 use crate::decide::decision::Action;
 use crate::decide::restart::Action as RestartAction;
+use crate::openkruise::News;
+use crate::restart::Happened;
+use crate::serve::Health;
+use crate::watch::Event;
+use crate::writer::{Outcome, is_missing_right};
 
 /// What the right to change images of pods is for.
 const CHANGE_IMAGES: &str = "images of pods cannot be changed";

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::controller::derive::Push;
-use crate::controller::index::Rules;
-use crate::controller::lease::Leadership;
-use crate::controller::namespaces::Namespaces;
-use crate::controller::pull_jobs::WarmSettings;
-use crate::controller::restart::RestartSettings;
-use crate::controller::selection::Selection;
+use crate::derive::Push;
+use crate::index::Rules;
+use crate::lease::Leadership;
+use crate::namespaces::Namespaces;
+use crate::pull_jobs::WarmSettings;
+use crate::restart::RestartSettings;
+use crate::selection::Selection;
 
 /// What the controller is to do.
 #[derive(Clone, Debug)]

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client};
 
-use crate::controller::list::list;
-use crate::controller::report::REPORTING_CONTROLLER;
 use crate::decide::reason::Reason;
+use crate::list::list;
 use crate::objects::pod::Pod;
+use crate::report::REPORTING_CONTROLLER;
 
 /// Something that was said about a pod or its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]

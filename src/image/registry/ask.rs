@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::hosts::Hosts;
 use super::{MAX_READ, USER_AGENT};
-use crate::image::registry_error::{Problem, RegistryError};
+use crate::registry_error::{Problem, RegistryError};
 
 /// Registries redirect blobs once, to their storage.
 const MAX_REDIRECTS: usize = 5;

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Access;
 use super::ask::{Answer, Asker};
-use crate::image::docker_config::Credentials;
-use crate::image::registry_error::{Problem, RegistryError};
+use crate::docker_config::Credentials;
+use crate::registry_error::{Problem, RegistryError};
 
 /// How requests are authorised.
 #[derive(Clone)]

@@ -6,8 +6,8 @@
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?.block_on(async {
-//! use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
-//! use swaplet::testbed::{ApiServer, Clock};
+//! use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+//! use swaplet_testbed::{ApiServer, Clock};
 //!
 //! let server = ApiServer::new(Clock::default());
 //! let node = VirtualNode::new(server.client(), server.clock(), NodeOptions::new("mock", Profile::updates()));

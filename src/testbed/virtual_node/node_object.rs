@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::kubelet::time;
 use super::options::{NodeOptions, Profile};
-use crate::testbed::Clock;
+use crate::Clock;
 
 /// As kubelets and virtual-kubelets renew; the lease lasts four times as long.
 const RENEW: Duration = Duration::from_secs(10);

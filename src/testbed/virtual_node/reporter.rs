@@ -14,7 +14,7 @@ use super::images::hash;
 use super::kubelet::time;
 use super::node_object::object;
 use super::options::NodeOptions;
-use crate::testbed::Clock;
+use crate::Clock;
 
 /// A deletion that failed is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(1);

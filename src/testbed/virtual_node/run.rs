@@ -21,7 +21,7 @@ use super::machine::{Disturbance, Machine};
 use super::node_object::NodeObject;
 use super::options::NodeOptions;
 use super::reporter::{EventWriter, PodId, PodWriter, pods_of_any_version};
-use crate::testbed::Clock;
+use crate::Clock;
 
 /// A node that runs nothing, at any API server.
 #[derive(Clone)]

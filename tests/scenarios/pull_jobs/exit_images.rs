@@ -4,8 +4,8 @@ use serde_json::json;
 use swaplet::controller::derive::Push;
 use swaplet::controller::run::Settings;
 use swaplet::decide::derived_images::DerivedImages;
-use swaplet::testbed::apiserver::Effect;
-use swaplet::testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
+use swaplet_testbed::apiserver::Effect;
+use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
 
 use super::*;
 use crate::objects::{DERIVED, EXIT, main_container, pod_of, sidecar_that_calls};

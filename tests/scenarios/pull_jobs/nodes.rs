@@ -1,7 +1,7 @@
 //! Which nodes a job wants, also while nodes and pods come and go.
 
 use serde_json::json;
-use swaplet::testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
+use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
 
 use super::*;
 

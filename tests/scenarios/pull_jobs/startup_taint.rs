@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use swaplet::controller::run::Settings;
-use swaplet::testbed::apiserver::Effect;
-use swaplet::testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
+use swaplet_testbed::apiserver::Effect;
+use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
 
 use super::*;
 use crate::objects::EXIT;

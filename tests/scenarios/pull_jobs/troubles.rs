@@ -1,7 +1,7 @@
 //! Edits, deletions, deadlines, lives that end, and what is refused.
 
 use serde_json::json;
-use swaplet::testbed::apiserver::Effect;
+use swaplet_testbed::apiserver::Effect;
 
 use super::*;
 use crate::line::Patches;

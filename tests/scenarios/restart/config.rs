@@ -2,8 +2,8 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Verb};
-use swaplet::testbed::virtual_node::Profile;
+use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::virtual_node::Profile;
 
 use super::world::Restarts;
 use crate::harness::Life;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use swaplet::image::ImagePattern;
-use swaplet::testbed::virtual_node::{KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions};
+use swaplet_testbed::virtual_node::{KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions};
 
 use super::world::{APP, Restarts, app, pinned, pod};
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Effect, Verb};
-use swaplet::testbed::virtual_node::{OnUpdate, Profile, ProviderOptions};
+use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::virtual_node::{OnUpdate, Profile, ProviderOptions};
 
 use super::world::{APP, Restarts, pod};
 use crate::line::Patches;

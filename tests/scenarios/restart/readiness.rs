@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::testbed::virtual_node::Profile;
+use swaplet_testbed::virtual_node::Profile;
 
 use super::world::{Restarts, pod};
 use crate::line::Patches;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use swaplet::testbed::apiserver::{Recorded, Verb};
-use swaplet::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::apiserver::{Recorded, Verb};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 
 use crate::harness::{Life, World};
 use crate::line::Patches;
@@ -203,6 +203,6 @@ fn parks(patch: &Value) {
 
 /// The image with the digest that the node reports for it.
 pub fn pinned(image: &str) -> String {
-    let digest = swaplet::testbed::virtual_node::images::digest_of(&image.parse().unwrap());
+    let digest = swaplet_testbed::virtual_node::images::digest_of(&image.parse().unwrap());
     format!("{image}@{digest}")
 }

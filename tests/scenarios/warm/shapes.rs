@@ -1,6 +1,6 @@
 //! Warming where images cannot be swapped in place: by containers that nothing can start, and by image volumes.
 
-use swaplet::testbed::virtual_node::{KubeletOptions, KubeletVersion};
+use swaplet_testbed::virtual_node::{KubeletOptions, KubeletVersion};
 
 use super::*;
 

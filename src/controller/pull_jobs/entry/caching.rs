@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::Entry;
-use crate::controller::pull_jobs::caches::Caches;
 use crate::decide::pull_job::image_cache::{CacheState, patience, wanted, without};
 use crate::objects::image_cache::NewImageCache;
+use crate::pull_jobs::caches::Caches;
 
 impl Entry {
     /// Brings what is known of the cache up to date; the cache, where it is to be made. A job that is no object, and so has no status, has none.

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use kube::core::Selector;
 
 use super::Entry;
-use crate::controller::namespaces::Namespaces;
-use crate::controller::pull_jobs::WarmSettings;
-use crate::controller::pull_jobs::nodes::Nodes;
 use crate::decide::warm::End;
+use crate::namespaces::Namespaces;
 use crate::objects::pull_job::{Completion, JobKind, Parallelism, PodWishes, PullJob, PullSpec, Targets};
 use crate::objects::short_digest::short_digest;
+use crate::pull_jobs::WarmSettings;
+use crate::pull_jobs::nodes::Nodes;
 
 /// What the log calls it. No object can have a name with a space.
 const NAME: &str = "exit images";
@@ -29,12 +29,12 @@ const AGAIN: Duration = Duration::from_secs(1800);
 const MOST_DERIVED: usize = 50;
 
 /// The label [`JOB`](crate::objects::warmer_pod::JOB) of its pods: the same in each life, and another one for each installation.
-pub(in crate::controller::pull_jobs) fn uid(settings: &WarmSettings, namespaces: &Namespaces) -> Box<str> {
+pub(in crate::pull_jobs) fn uid(settings: &WarmSettings, namespaces: &Namespaces) -> Box<str> {
     format!("exit-images-{}", short_digest(format!("{} {namespaces}", settings.namespace), 5)).into()
 }
 
 /// The job, with these derived images; `None` where exit images are not to be kept.
-pub(in crate::controller::pull_jobs) fn job(settings: &WarmSettings, uid: &str, derived: &BTreeSet<Box<str>>) -> Option<PullJob> {
+pub(in crate::pull_jobs) fn job(settings: &WarmSettings, uid: &str, derived: &BTreeSet<Box<str>>) -> Option<PullJob> {
     let exit_image = settings.exit_image.clone()?;
     let images: Vec<_> = std::iter::once(exit_image).chain(derived.iter().take(MOST_DERIVED).cloned()).collect();
     Some(PullJob {

@@ -5,10 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::selected::Selected;
-use crate::controller::pull_jobs::WarmSettings;
-use crate::controller::pull_jobs::nodes::Nodes;
-use crate::controller::warm::LATE_EVENTS;
-use crate::controller::writer_warm::Warmers;
 use crate::decide::pull_job::image_cache::{CacheState, Cached};
 use crate::decide::pull_job::pins::{Pull, Target};
 use crate::decide::pull_job::{Stage, TargetNode, is_over, limits, wants};
@@ -17,6 +13,10 @@ use crate::decide::warm::shape::Shapes;
 use crate::objects::pull_job::{PullJob, PullSpec};
 use crate::objects::short_digest::short_digest;
 use crate::objects::warmer_pod::WarmerPod;
+use crate::pull_jobs::WarmSettings;
+use crate::pull_jobs::nodes::Nodes;
+use crate::warm::LATE_EVENTS;
+use crate::writer_warm::Warmers;
 
 /// A pod whose controller is gone for good ends after a day.
 const LIFE_SECONDS: u64 = 86_400;

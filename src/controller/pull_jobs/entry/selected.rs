@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PodQuery;
-use crate::controller::defects::read;
-use crate::controller::watch::Event;
+use crate::defects::read;
 use crate::objects::pod::{Phase, Pod};
 use crate::objects::pull_job::{PullJob, Targets};
 use crate::objects::wire::PodWire;
+use crate::watch::Event;
 
 /// The nodes of these pods.
 pub(super) struct Selected {

@@ -1,7 +1,7 @@
 //! Faults by rule: what a test wants to go wrong, and when.
 //!
 //! ```
-//! use swaplet::testbed::apiserver::{Effect, Rule, Verb};
+//! use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 //! // The first PATCH on a pod is applied, but the answer is lost.
 //! Rule::new(Effect::ApplyThenDrop).verb(Verb::Patch).resource("pods").times(1);
 //! // Everything else is told to come back in two seconds, from the third request on.

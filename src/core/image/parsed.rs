@@ -1,0 +1,133 @@
+//! The grammar of image references, as container runtimes read them (distribution: `reference/regexp.go`, `reference/normalize.go`).
+
+use std::fmt;
+
+/// The registry that a reference without a registry means.
+const DEFAULT_REGISTRY: &str = "docker.io";
+/// Another name of it.
+const LEGACY_REGISTRY: &str = "index.docker.io";
+/// Where the default registry has what is named without a path.
+const OFFICIAL: &str = "library";
+/// The tag that a reference without tag and digest means.
+const DEFAULT_TAG: &str = "latest";
+
+const MAX_REPOSITORY: usize = 255;
+const MAX_TAG: usize = 128;
+/// The shortest digest that has the form of one, in digits.
+const MIN_DIGITS: usize = 32;
+
+/// The parts of a reference, with what is left out filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Parsed {
+    pub registry: String,
+    pub repository: String,
+    pub tag: Option<String>,
+    pub digest: Option<String>,
+}
+
+/// What is wrong with a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Problem {
+    #[error("it is not of the form [REGISTRY/]REPOSITORY[:TAG][@DIGEST] ({DEFAULT_REGISTRY} is the registry if none is written)")]
+    Form,
+    #[error("repository name must not be more than {MAX_REPOSITORY} characters")]
+    RepositoryLength,
+    #[error("invalid checksum digest length")]
+    DigestLength,
+    #[error("unsupported digest algorithm")]
+    Algorithm,
+}
+
+impl Parsed {
+    pub(super) fn read(written: &str) -> Result<Self, Problem> {
+        let (rest, digest) = match written.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest)),
+            None => (written, None),
+        };
+        // A colon that a slash follows is that of a port.
+        let (name, tag) = match rest.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+            _ => (rest, None),
+        };
+        if !is_name(name) || !tag.is_none_or(is_tag) || !digest.is_none_or(has_form_of_digest) {
+            return Err(Problem::Form);
+        }
+        let (registry, repository) = split(name);
+        if repository.len() > MAX_REPOSITORY {
+            return Err(Problem::RepositoryLength);
+        }
+        digest.map_or(Ok(()), check_digest)?;
+        let tag = tag.or_else(|| digest.is_none().then_some(DEFAULT_TAG));
+        Ok(Self { registry, repository, tag: tag.map(str::to_owned), digest: digest.map(str::to_owned) })
+    }
+}
+
+impl fmt::Display for Parsed {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.registry, self.repository)?;
+        self.tag.iter().try_for_each(|tag| write!(out, ":{tag}"))?;
+        self.digest.iter().try_for_each(|digest| write!(out, "@{digest}"))
+    }
+}
+
+/// `[host[:port]/]part[/part]...`
+fn is_name(name: &str) -> bool {
+    let is_path = |path: &str| path.split('/').all(is_part);
+    is_path(name) || name.split_once('/').is_some_and(|(host, path)| is_host(host) && is_path(path))
+}
+
+fn is_host(written: &str) -> bool {
+    let (host, port) = written.split_once(':').unwrap_or((written, "0"));
+    let is_label = |label: &str| {
+        let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    host.split('.').all(is_label) && is_digits(port, |c| c.is_ascii_digit())
+}
+
+/// Lower-case letters and digits, with one dot, one or two underscores or any number of hyphens between them.
+fn is_part(part: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let between = part.split(is_word).all(|run| matches!(run, "" | "." | "_" | "__") || run.chars().all(|c| c == '-'));
+    part.starts_with(is_word) && part.ends_with(is_word) && between
+}
+
+fn is_tag(tag: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    tag.len() <= MAX_TAG && tag.starts_with(is_word) && tag.chars().all(|c| is_word(c) || c == '.' || c == '-')
+}
+
+/// `algorithm:digits`, the algorithm of any name.
+fn has_form_of_digest(digest: &str) -> bool {
+    let Some((algorithm, digits)) = digest.split_once(':') else { return false };
+    let is_component = |part: &str| part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.chars().all(|c| c.is_ascii_alphanumeric());
+    algorithm.split(['-', '_', '+', '.']).all(is_component) && digits.len() >= MIN_DIGITS && is_digits(digits, |c| c.is_ascii_hexdigit())
+}
+
+fn check_digest(digest: &str) -> Result<(), Problem> {
+    let (algorithm, digits) = digest.split_once(':').ok_or(Problem::Form)?;
+    let length = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return Err(Problem::Algorithm),
+    };
+    if digits.len() == length { Ok(()) } else { Err(Problem::DigestLength) }
+}
+
+fn is_digits(text: &str, is_digit: impl Fn(char) -> bool) -> bool {
+    !text.is_empty() && text.chars().all(is_digit)
+}
+
+/// Registry and repository: the first part is a registry only if it looks like a host.
+fn split(name: &str) -> (String, String) {
+    let is_registry = |first: &str| first.contains(['.', ':']) || first == "localhost";
+    let (registry, repository) = match name.split_once('/') {
+        Some((first, rest)) if is_registry(first) => (first, rest),
+        _ => (DEFAULT_REGISTRY, name),
+    };
+    let registry = if registry == LEGACY_REGISTRY { DEFAULT_REGISTRY } else { registry };
+    let is_official = registry == DEFAULT_REGISTRY && !repository.contains('/');
+    let repository = if is_official { format!("{OFFICIAL}/{repository}") } else { repository.to_owned() };
+    (registry.to_owned(), repository)
+}

@@ -1,0 +1,8 @@
+//! What swaplet decides, and the objects that it decides about: plain functions over plain values.
+//!
+//! Nothing here waits, asks a clock, or speaks to anybody; the dependencies of this crate do not allow it.
+
+pub mod decide;
+pub mod image;
+pub mod isolated;
+pub mod objects;

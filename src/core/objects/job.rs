@@ -1,0 +1,151 @@
+//! The Job of a pod, as little of it as decisions need: who it is, and how many restarts it allows.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use super::lenient::{Lenient, Object};
+
+/// The limit where a Job names none: the API server's own default (Kubernetes: `pkg/apis/batch/v1/defaults.go`).
+const DEFAULT_BACKOFF_LIMIT: u32 = 6;
+
+type Text = Lenient<Option<Box<str>>>;
+
+/// A Job as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `spec.backoffLimit`
+    pub backoff_limit: u32,
+}
+
+/// The Job that controls a pod, as the pod names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRef {
+    /// `uid` of the owner reference.
+    pub uid: Box<str>,
+    /// `name` of the owner reference.
+    pub name: Box<str>,
+}
+
+/// A Job of a list or watch. As with pods, no JSON object fails to decode.
+#[derive(Clone, Debug)]
+pub struct JobWire {
+    metadata: ObjectMeta,
+    backoff_limit: Lenient<Option<i64>>,
+}
+
+of_kind!(JobWire, k8s_openapi::api::batch::v1::Job);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    namespace: Text,
+    uid: Text,
+    resource_version: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecWire {
+    backoff_limit: Lenient<Option<i64>>,
+}
+
+impl<'de> Deserialize<'de> for JobWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let TopWire { metadata, spec } = TopWire::deserialize(deserializer)?;
+        let meta = metadata.value.0;
+        let text = |field: Text| field.value.map(String::from);
+        let metadata = ObjectMeta {
+            name: text(meta.name),
+            namespace: text(meta.namespace),
+            uid: text(meta.uid),
+            resource_version: text(meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        let backoff_limit = spec.value.0.backoff_limit;
+        Ok(Self { metadata, backoff_limit: Lenient { malformed: spec.malformed || backoff_limit.malformed, ..backoff_limit } })
+    }
+}
+
+impl JobWire {
+    /// Reads the Job into the form that is kept. `None` where it has no uid, or a limit that is no number from 0 on: nothing is
+    /// assumed about such a Job.
+    #[must_use]
+    pub fn read(&self) -> Option<Job> {
+        let backoff_limit = match (self.backoff_limit.malformed, self.backoff_limit.value) {
+            (true, _) => return None,
+            (false, None) => DEFAULT_BACKOFF_LIMIT,
+            (false, Some(limit)) => u32::try_from(limit).ok()?,
+        };
+        let uid = self.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?.into();
+        Some(Job { uid, backoff_limit })
+    }
+}
+
+/// One of `metadata.ownerReferences` of a pod.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct OwnerWire {
+    api_version: Text,
+    kind: Text,
+    name: Text,
+    uid: Text,
+    controller: Lenient<Option<bool>>,
+}
+
+impl OwnerWire {
+    /// The Job among the owners of a pod. Only the controlling owner counts (Kubernetes: `controller.FilterPodsByOwner`), and
+    /// only the Job of group `batch`: others have Jobs of their own, with other rules.
+    pub(super) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {
+        let owner = owners.iter().map(|owner| &owner.value.0).find(|owner| owner.controller.value == Some(true))?;
+        let is_job = owner.kind.value.as_deref() == Some("Job")
+            && owner.api_version.value.as_deref().is_some_and(|version| version.starts_with("batch/"));
+        let text = |field: &Text| field.value.clone().filter(|text| !text.is_empty());
+        is_job.then(|| Some(Box::new(JobRef { uid: text(&owner.uid)?, name: text(&owner.name)? }))).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_core::Resource as _;
+
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(spec: &Value) -> Option<Job> {
+        let job = json!({"metadata": {"uid": "u1", "name": "j", "namespace": "ns", "resourceVersion": "7"}, "spec": spec});
+        serde_json::from_value::<JobWire>(job).unwrap().read()
+    }
+
+    #[test]
+    fn the_limit_is_read() {
+        for (spec, limit) in [(json!({"backoffLimit": 0}), 0), (json!({"backoffLimit": 2_147_483_647}), 2_147_483_647), (json!({}), 6)] {
+            assert_eq!(read(&spec), Some(Job { uid: "u1".into(), backoff_limit: limit }), "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_none_is_not_guessed() {
+        for spec in [json!({"backoffLimit": "6"}), json!({"backoffLimit": -1}), json!({"backoffLimit": 1.5}), json!("text")] {
+            assert_eq!(read(&spec), None, "{spec}");
+        }
+        let nameless: JobWire = serde_json::from_value(json!({"metadata": {}, "spec": {"backoffLimit": 1}})).unwrap();
+        assert_eq!(nameless.read(), None);
+    }
+
+    #[test]
+    fn the_watch_gets_what_it_goes_on_with() {
+        let job: JobWire = serde_json::from_value(json!({"metadata": {"resourceVersion": "7", "labels": 5}})).unwrap();
+        assert_eq!(job.meta().resource_version.as_deref(), Some("7"));
+        assert_eq!(JobWire::url_path(&(), Some("ns")), "/apis/batch/v1/namespaces/ns/jobs");
+    }
+}

@@ -1,0 +1,242 @@
+//! The node as it is listed and watched, reduced to what tells how it treats its pods. It lives only until it is recognised
+//! (`decide::node_class`): a node's annotations alone can be larger than all that is kept of a pod.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use super::lenient::{Lenient, Object};
+
+type Text = Lenient<Option<Box<str>>>;
+type Texts = Lenient<Object<BTreeMap<Box<str>, Text>>>;
+
+/// Labels or annotations.
+pub type Marks = BTreeMap<Box<str>, Box<str>>;
+
+/// A node, reduced to what it is recognised by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`: a node of the same name with another uid is another node.
+    pub uid: Box<str>,
+    /// `metadata.labels`
+    pub labels: Marks,
+    /// `metadata.annotations`
+    pub annotations: Marks,
+    /// `spec.taints`
+    pub taints: Vec<Taint>,
+    /// Whether its condition `Ready` is true.
+    pub ready: bool,
+    /// `status.nodeInfo.kubeletVersion`; `None` where it is absent or cannot be read. A virtual node may name any.
+    pub kubelet: Option<KubeletVersion>,
+}
+
+/// The version of a kubelet, without its patch level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KubeletVersion {
+    /// Always 1 so far.
+    pub major: u32,
+    /// The 34 of `v1.34.4`.
+    pub minor: u32,
+}
+
+impl KubeletVersion {
+    /// From such as `v1.34.4`, or with a vendor's own words behind it.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let mut numbers = text.strip_prefix('v')?.split('.');
+        Some(Self { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
+    }
+}
+
+impl fmt::Display for KubeletVersion {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// One of `spec.taints`; its effect does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taint {
+    /// `key`
+    pub key: Box<str>,
+    /// `value`; may be empty.
+    pub value: Box<str>,
+}
+
+/// A node of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct NodeWire {
+    metadata: ObjectMeta,
+    labels: Texts,
+    annotations: Texts,
+    taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
+    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
+    info: Lenient<Object<InfoWire>>,
+}
+
+of_kind!(NodeWire, k8s_openapi::api::core::v1::Node);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    uid: Text,
+    resource_version: Text,
+    labels: Texts,
+    annotations: Texts,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    taints: Lenient<Vec<Lenient<Object<TaintWire>>>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TaintWire {
+    key: Text,
+    value: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    conditions: Lenient<Vec<Lenient<Object<ConditionWire>>>>,
+    node_info: Lenient<Object<InfoWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct InfoWire {
+    kubelet_version: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ConditionWire {
+    pub r#type: Text,
+    pub status: Text,
+    pub message: Text,
+}
+
+impl ConditionWire {
+    /// Whether it is this condition with this status.
+    pub fn is(&self, kind: &str, status: &str) -> bool {
+        self.r#type.value.as_deref() == Some(kind) && self.status.value.as_deref() == Some(status)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let meta = top.metadata.value.0;
+        let text = |field: Text| field.value.map(String::from);
+        let metadata = ObjectMeta {
+            name: text(meta.name),
+            uid: text(meta.uid),
+            resource_version: text(meta.resource_version),
+            ..ObjectMeta::default()
+        };
+        let (taints, status) = (top.spec.value.0.taints, top.status.value.0);
+        let (conditions, info) = (status.conditions, status.node_info);
+        Ok(Self { metadata, labels: meta.labels, annotations: meta.annotations, taints, conditions, info })
+    }
+}
+
+impl NodeWire {
+    /// Reads the node. `None` where it has no name: no pod can be on it. What has a wrong type is read as absent.
+    #[must_use]
+    pub fn read(self) -> Option<Node> {
+        let taint = |wire: Lenient<Object<TaintWire>>| Taint {
+            key: wire.value.0.key.value.unwrap_or_default(),
+            value: wire.value.0.value.value.unwrap_or_default(),
+        };
+        Some(Node {
+            name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
+            uid: self.metadata.uid.unwrap_or_default().into(),
+            labels: marks(self.labels),
+            annotations: marks(self.annotations),
+            taints: self.taints.value.into_iter().map(taint).collect(),
+            ready: self.conditions.value.iter().any(|condition| condition.value.0.is("Ready", "True")),
+            kubelet: self.info.value.0.kubelet_version.value.and_then(|version| KubeletVersion::read(&version)),
+        })
+    }
+}
+
+fn marks(texts: Texts) -> Marks {
+    texts.value.0.into_iter().filter_map(|(key, text)| Some((key, text.value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(node: Value) -> Option<Node> {
+        serde_json::from_value::<NodeWire>(node).unwrap().read()
+    }
+
+    #[test]
+    fn what_recognises_a_node_is_read() {
+        let node = read(json!({
+            "metadata": {"name": "n", "uid": "u", "labels": {"type": "virtual-kubelet"}, "annotations": {"a": "b"}, "managedFields": [{}]},
+            "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "bare"}], "podCIDR": "10.0.0.0/24"},
+            "status": {"images": [{"names": ["x"]}], "conditions": [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.34.4"}},
+        }))
+        .unwrap();
+        assert!(node.ready);
+        assert_eq!(node.kubelet.map(|version| version.to_string()), Some("1.34".to_owned()));
+        assert_eq!((&*node.name, &*node.uid), ("n", "u"));
+        assert_eq!(node.labels.get("type").map(|value| &**value), Some("virtual-kubelet"));
+        assert_eq!(node.annotations.get("a").map(|value| &**value), Some("b"));
+        let taints = [("k", "v"), ("bare", "")].map(|(key, value)| Taint { key: key.into(), value: value.into() });
+        assert_eq!(node.taints, taints);
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent_and_the_rest_counts() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null)] {
+            let node = json!({
+                "metadata": {"name": "n", "labels": {"odd": strange, "good": "1"}, "annotations": strange},
+                "spec": {"taints": [strange, {"key": strange, "value": "v"}]},
+            });
+            let mut node = node;
+            node["status"] = json!({"nodeInfo": strange, "conditions": [strange, {"type": "Ready", "status": strange}]});
+            let node = read(node).unwrap();
+            assert!(!node.ready && node.kubelet.is_none(), "{strange}");
+            assert_eq!(node.labels.get("good").map(|value| &**value), Some("1"), "{strange}");
+            assert!(node.annotations.is_empty() && node.taints[1].key.len() <= 1, "{strange}");
+            assert!(read(json!({"metadata": {"name": "n"}, "spec": strange})).is_some(), "{strange}");
+            assert!(read(json!({"metadata": {"name": "n", "labels": strange}, "spec": {"taints": strange}})).is_some(), "{strange}");
+        }
+    }
+
+    #[test]
+    fn versions_of_kubelets_are_compared_by_number() {
+        let read = |text| KubeletVersion::read(text);
+        assert!(read("v1.9.0") < read("v1.32.0-eks-1a2b") && read("v1.32.13") < read("v1.100.0"));
+        for strange in ["", "1.34.4", "v1", "v1.x", "v-1.2", "agent"] {
+            assert_eq!(read(strange), None, "{strange}");
+        }
+    }
+
+    #[test]
+    fn a_node_without_a_name_is_none() {
+        assert_eq!(read(json!({"metadata": {"uid": "u"}})), None);
+        assert_eq!(read(json!({"metadata": {"name": ""}})), None);
+        assert_eq!(read(json!({"metadata": 3})), None);
+    }
+}

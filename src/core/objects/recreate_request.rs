@@ -1,0 +1,282 @@
+//! OpenKruise's `ContainerRecreateRequest` as swaplet reads it: only those that its SidecarTerminator makes, and what has become
+//! of them. Read as `v1alpha1`, which every release serves.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource;
+use serde::{Deserialize, Deserializer};
+
+use super::lenient::{Lenient, Object};
+
+type Text = Lenient<Option<Box<str>>>;
+type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
+
+/// The API group of OpenKruise.
+pub const GROUP: &str = "apps.kruise.io";
+/// The version that is read and written.
+pub const VERSION: &str = "v1alpha1";
+/// The kind.
+pub const KIND: &str = "ContainerRecreateRequest";
+/// The resource in URLs.
+pub const PLURAL: &str = "containerrecreaterequests";
+/// The name of the request that ends the sidecars of a pod is this and the uid of the pod (OpenKruise: `getCRRName`). There is one
+/// per pod: whoever makes it, nobody else can.
+const NAME_PREFIX: &str = "sidecar-termination-";
+
+/// A request to end the sidecars of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecreateRequest {
+    /// The uid of the pod, from the name.
+    pub pod_uid: Box<str>,
+    /// `status.phase`
+    pub phase: RequestPhase,
+    /// `status.message`; says what went wrong, and is empty where nothing did.
+    pub message: Box<str>,
+    /// `spec.containers`, each joined with its state.
+    pub containers: Vec<Recreated>,
+}
+
+/// `status.phase` of a request. It tells how far the daemon is, not how it went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RequestPhase {
+    /// The daemon has not answered.
+    #[default]
+    Unanswered,
+    /// The daemon works on another request for the same pod.
+    Pending,
+    /// The daemon works on it.
+    Recreating,
+    /// Nobody works on it any more: it is done, has failed, or nobody has answered for 60 s.
+    Completed,
+}
+
+/// One container of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recreated {
+    /// `name`
+    pub name: Box<str>,
+    /// `statusContext.containerID`: the container that is to be stopped. Filled in by OpenKruise's webhook.
+    pub container_id: Box<str>,
+    /// `statusContext.restartCount` of that container.
+    pub restart_count: i64,
+    /// Whether the daemon could not stop it (`phase: Failed`).
+    pub failed: bool,
+    /// `message` of its state: the daemon's own words.
+    pub message: Box<str>,
+    /// Whether the daemon has stopped it.
+    pub killed: bool,
+}
+
+impl RecreateRequest {
+    /// The name of the request for a pod.
+    #[must_use]
+    pub fn name_for(pod_uid: &str) -> String {
+        format!("{NAME_PREFIX}{pod_uid}")
+    }
+
+    /// Whether this is the name of a request that ends the sidecars of a pod.
+    #[must_use]
+    pub fn is_name_of_one(name: &str) -> bool {
+        name.starts_with(NAME_PREFIX)
+    }
+
+    /// What it says of a container; `None` where it does not name it.
+    #[must_use]
+    pub fn container(&self, name: &str) -> Option<&Recreated> {
+        self.containers.iter().find(|container| &*container.name == name)
+    }
+}
+
+/// A request of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct RecreateRequestWire {
+    metadata: ObjectMeta,
+    containers: Objects<ContainerWire>,
+    status: StatusWire,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    resource_version: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    containers: Objects<ContainerWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerWire {
+    name: Text,
+    status_context: Lenient<Object<ContextWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContextWire {
+    #[serde(rename = "containerID")]
+    container_id: Text,
+    restart_count: Lenient<Option<i64>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    phase: Text,
+    message: Text,
+    container_recreate_states: Objects<StateWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StateWire {
+    name: Text,
+    phase: Text,
+    message: Text,
+    is_killed: Lenient<Option<bool>>,
+}
+
+impl<'de> Deserialize<'de> for RecreateRequestWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let meta = top.metadata.value.0;
+        let text = |field: Text| field.value.map(String::from);
+        let metadata = ObjectMeta { name: text(meta.name), resource_version: text(meta.resource_version), ..ObjectMeta::default() };
+        Ok(Self { metadata, containers: top.spec.value.0.containers, status: top.status.value.0 })
+    }
+}
+
+impl Resource for RecreateRequestWire {
+    type DynamicType = ();
+    type Scope = k8s_openapi::NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        KIND.into()
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        GROUP.into()
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        VERSION.into()
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        PLURAL.into()
+    }
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl RecreateRequestWire {
+    /// Reads the request. `None` where it is not one that ends the sidecars of a pod.
+    #[must_use]
+    pub fn read(self) -> Option<RecreateRequest> {
+        let pod_uid = self.metadata.name.as_deref()?.strip_prefix(NAME_PREFIX)?.into();
+        let states: Vec<_> = self.status.container_recreate_states.value.into_iter().map(|state| state.value.0).collect();
+        Some(RecreateRequest {
+            pod_uid,
+            phase: RequestPhase::read(self.status.phase.value.as_deref()),
+            message: self.status.message.value.unwrap_or_default(),
+            containers: self.containers.value.into_iter().map(|container| container.value.0.read(&states)).collect(),
+        })
+    }
+}
+
+impl ContainerWire {
+    fn read(self, states: &[StateWire]) -> Recreated {
+        let name = self.name.value.unwrap_or_default();
+        let state = states.iter().find(|state| state.name.value.as_ref() == Some(&name));
+        let text = |field: Option<&Text>| field.and_then(|field| field.value.clone()).unwrap_or_default();
+        let context = self.status_context.value.0;
+        Recreated {
+            container_id: context.container_id.value.unwrap_or_default(),
+            restart_count: context.restart_count.value.unwrap_or_default(),
+            failed: &*text(state.map(|state| &state.phase)) == "Failed",
+            message: text(state.map(|state| &state.message)),
+            killed: state.is_some_and(|state| state.is_killed.value == Some(true)),
+            name,
+        }
+    }
+}
+
+impl RequestPhase {
+    /// OpenKruise declares `Succeeded` and `Failed` too, and uses them for containers only; whatever is final is taken for so.
+    pub(super) fn read(text: Option<&str>) -> Self {
+        match text {
+            Some("Pending") => Self::Pending,
+            Some("Recreating") => Self::Recreating,
+            Some("Completed" | "Succeeded" | "Failed") => Self::Completed,
+            _ => Self::Unanswered,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(request: Value) -> Option<RecreateRequest> {
+        serde_json::from_value::<RecreateRequestWire>(request).unwrap().read()
+    }
+
+    #[test]
+    fn containers_are_joined_with_their_states_by_name() {
+        let request = read(json!({
+            "metadata": {"name": "sidecar-termination-u1", "namespace": "ns", "resourceVersion": "7", "managedFields": [{}]},
+            "spec": {"podName": "p", "containers": [
+                {"name": "log", "statusContext": {"containerID": "containerd://1", "restartCount": 2}},
+                {"name": "proxy"},
+            ]},
+            "status": {"phase": "Recreating", "containerRecreateStates": [
+                {"name": "proxy", "phase": "Failed", "message": "kill container error: x"},
+                {"name": "log", "phase": "Recreating", "isKilled": true},
+            ]},
+        }))
+        .unwrap();
+        assert_eq!((&*request.pod_uid, request.phase), ("u1", RequestPhase::Recreating));
+        let log =
+            Recreated { name: "log".into(), container_id: "containerd://1".into(), restart_count: 2, killed: true, ..Recreated::default() };
+        assert_eq!(request.container("log"), Some(&log));
+        let proxy = request.container("proxy").unwrap();
+        assert!(proxy.failed && !proxy.killed && &*proxy.message == "kill container error: x");
+        assert_eq!(request.container("other"), None);
+    }
+
+    #[test]
+    fn a_request_without_a_status_is_unanswered_and_others_are_not_ours() {
+        let of = |name: &str| read(json!({"metadata": {"name": name}, "spec": {}}));
+        let request = of(&RecreateRequest::name_for("u1")).unwrap();
+        assert_eq!((&*request.pod_uid, request.phase, request.containers.len()), ("u1", RequestPhase::Unanswered, 0));
+        assert_eq!(of("restart-the-proxy"), None);
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
+            let request = json!({
+                "metadata": {"name": "sidecar-termination-u1"},
+                "spec": {"containers": [strange, {"name": strange, "statusContext": strange}]},
+                "status": {"phase": strange, "message": strange, "containerRecreateStates": [strange, {"name": "log", "isKilled": strange}]},
+            });
+            assert!(read(request).is_some(), "{strange}");
+            assert!(read(json!({"metadata": {"name": "sidecar-termination-u1"}, "spec": strange, "status": strange})).is_some());
+        }
+    }
+}

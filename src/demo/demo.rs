@@ -1,0 +1,129 @@
+//! `swaplet-demo demo`: a whole cluster in this process, and the real controller in it.
+
+mod cluster;
+mod pipeline;
+mod results;
+mod timeline;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use self::cluster::Cluster;
+use crate::mock_node::ProfileName;
+use crate::print;
+use crate::testbed::ApiServer;
+use swaplet_edge::manifests::Manifests;
+
+const EXAMPLES: &str = "\
+Examples:
+  # See three Jobs end whose sidecars would run for ever
+  swaplet-demo demo
+
+  # The same on virtual nodes that ignore image changes, or fail on them: one pod finds out, and all end all the same
+  swaplet-demo demo --profile inert
+  swaplet-demo demo --profile rejects
+
+  # Your own Jobs or pods; the words run=, exit=, term= in a container's args tell how it behaves (swaplet-demo mock-node --help)
+  swaplet-demo demo -f job.yaml
+
+  # Look around with kubectl
+  swaplet-demo demo --serve";
+
+/// Show the main job in a cluster that lives in this process
+///
+/// Nothing is installed, nothing is contacted.
+/// The API server, the Job controller and the node are stand-ins; the controller is the one that `swaplet run` runs.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DemoArgs {
+    /// Your own Jobs and pods instead of the pipeline of the demo; - is standard input
+    #[arg(short, long, value_name = "FILE")]
+    filename: Vec<PathBuf>,
+    /// How the node reacts to a changed image
+    #[arg(long, value_enum, default_value_t = ProfileName::Kubelet)]
+    profile: ProfileName,
+    /// Serve the API at this loopback address and stay until Ctrl-C [default address: a free port]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    serve: Option<std::net::SocketAddr>,
+    /// Seconds to wait for the Jobs and pods to end
+    #[arg(long, value_name = "SECONDS", default_value_t = 90)]
+    timeout: u64,
+}
+
+impl DemoArgs {
+    /// Runs the demo.
+    ///
+    /// # Errors
+    /// Unreadable files, objects that the API server refuses, an address that cannot be served.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        let Self { filename, profile, serve, timeout } = self;
+        let objects = read_all(&filename)?;
+        let cluster = Cluster::start(profile.default_options());
+        let served = match serve {
+            Some(address) => Some(Served::start(&cluster.server, address).await?),
+            None => None,
+        };
+        let deadline = Duration::from_secs(timeout);
+        let results = cluster.play(&objects.unwrap_or_else(pipeline::jobs), deadline).await?;
+        print(&results.table())?;
+        if let Some(served) = served {
+            served.stay().await?;
+        }
+        Ok(if results.all_completed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn read_all(files: &[PathBuf]) -> anyhow::Result<Option<Vec<Value>>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let Manifests { documents, problems } = Manifests::read(files);
+    if let Some(problem) = problems.into_iter().next() {
+        return Err(problem);
+    }
+    ensure!(!documents.is_empty(), "the files hold no objects");
+    Ok(Some(documents.into_iter().map(|document| document.object).collect()))
+}
+
+/// The API on a loopback port, with a kubeconfig file for it.
+struct Served {
+    kubeconfig: PathBuf,
+    server: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Served {
+    async fn start(server: &ApiServer, address: std::net::SocketAddr) -> anyhow::Result<Self> {
+        ensure!(address.ip().is_loopback(), "--serve {address}: the API of the demo asks nobody who they are; use a loopback address");
+        let listener = TcpListener::bind(address).await.with_context(|| format!("--serve {address}"))?;
+        let address = listener.local_addr()?;
+        let kubeconfig = std::env::temp_dir().join(format!("swaplet-demo-{}.kubeconfig", address.port()));
+        write_new(&kubeconfig, &ApiServer::kubeconfig(address))?;
+        let server = server.clone();
+        let server = tokio::spawn(async move { server.serve(listener).await });
+        print(&format!("export KUBECONFIG={}\n", kubeconfig.display()))?;
+        Ok(Self { kubeconfig, server })
+    }
+
+    async fn stay(self) -> anyhow::Result<()> {
+        eprintln!("\nThe cluster stays until Ctrl-C. In another terminal: export KUBECONFIG={}", self.kubeconfig.display());
+        tokio::select! {
+            result = self.server => result??,
+            result = tokio::signal::ctrl_c() => result?,
+        }
+        std::fs::remove_file(&self.kubeconfig).with_context(|| self.kubeconfig.display().to_string())
+    }
+}
+
+/// The folder for temporary files is everybody's: a link that somebody left at this name is not followed.
+fn write_new(path: &Path, text: &str) -> anyhow::Result<()> {
+    let _ = std::fs::remove_file(path);
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = file.with_context(|| path.display().to_string())?;
+    Ok(std::io::Write::write_all(&mut file, text.as_bytes())?)
+}

@@ -1,0 +1,362 @@
+//! `swaplet-demo mock-node`: a node that runs nothing, at a real API server.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use swaplet_edge::client::ClusterArgs;
+
+use crate::controller::clock::time_of_day;
+use crate::image::ImagePattern;
+use crate::objects::go_duration::duration;
+use crate::print;
+use crate::testbed::Clock;
+use crate::testbed::virtual_node::{
+    Gap, ImageOptions, KubeletOptions, KubeletVersion, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, Taint, VirtualNode,
+};
+
+const AFTER_HELP: &str = "\
+What a container does stands among its args (or in its command, if it has no args):
+  run=2s         it ends by itself after this time; run=forever (or no such word): when it is stopped
+  exit=3         with this exit code; exit=1,1,0 gives one per start
+  term=0         its exit code after SIGTERM [143]; term=ignore: only SIGKILL ends it
+  term-after=1s  how long it takes to end after SIGTERM
+A container without any of these words does what is likely: `sleep 5` takes five seconds; a sidecar (marked by its env, or
+native) and a container that always restarts run until they are stopped; any other ends well after two seconds.
+Images of a repository named `exit` end at once (on a kubelet only if they have the container's command: see `swaplet
+exit-image list`), those of one named `park` stay until SIGTERM.
+
+Examples:
+  # A node that replaces containers, like Alibaba ECI, in the cluster of the current context
+  swaplet-demo mock-node --profile updates --name eci-1
+
+  # A kubelet for pods that select it, without disturbing others; an image that no registry has
+  swaplet-demo mock-node --profile kubelet --name quick --taint only=tests:NoSchedule --missing 'registry.example/gone/*'
+
+  # A provider that fails all updates, with the labels of a real one
+  swaplet-demo mock-node --profile rejects --name bad --label virtual-node.interlink/type=virtual-kubelet --label type=
+
+Pods come to a virtual node if they tolerate its taint, virtual-kubelet.io/provider=mock:NoSchedule.";
+
+/// Add a node that runs nothing, but treats its pods as a kubelet or a virtual node does
+///
+/// It registers a Node, and for the pods bound to it reports statuses and events as if their containers ran. Nothing is started, pulled or
+/// mounted. For trying out controllers: how does mine get on with a node that ignores image changes? On Ctrl-C the Node is taken away;
+/// its pods stay as they are, and go on when it comes back.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct MockNodeArgs {
+    /// How the node reacts when the image of a container changes
+    #[arg(long, value_enum)]
+    profile: ProfileName,
+    /// The name of the node
+    #[arg(long, default_value = "swaplet-mock")]
+    name: String,
+    /// A label of the node (repeatable); KEY= takes away one that nodes of the profile usually have
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// A taint of the node, in place of the usual one of the profile (repeatable)
+    #[arg(long = "taint", value_name = "KEY[=VALUE]:EFFECT", value_parser = taint, conflicts_with = "no_taint")]
+    taints: Vec<Taint>,
+    /// No taint
+    #[arg(long)]
+    no_taint: bool,
+    /// Images that are exit images, besides those of a repository named `exit` (repeatable); * stands for any characters except /
+    #[arg(long = "exit-image", value_name = "PATTERN", value_parser = pattern)]
+    exit_images: Vec<ImagePattern>,
+    /// Images that no registry gives (repeatable)
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    missing: Vec<ImagePattern>,
+    /// How long a pull takes
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = time)]
+    pull: Duration,
+    /// Images whose pull takes this long instead (repeatable)
+    #[arg(long, value_name = "PATTERN=TIME", value_parser = slow)]
+    slow: Vec<(ImagePattern, Duration)>,
+    #[command(flatten)]
+    kubelet: KubeletArgs,
+    #[command(flatten)]
+    provider: ProviderArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// The name of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ProfileName {
+    /// As an ordinary node: kill, pull and start in one go
+    Kubelet,
+    /// As a provider that replaces changed containers
+    Updates,
+    /// As a provider that takes the change and does nothing
+    Inert,
+    /// As a provider that fails every update, so that the pod may fail
+    Rejects,
+}
+
+impl ProfileName {
+    /// The profile as it is without further options.
+    pub(super) fn default_options(self) -> Profile {
+        match self {
+            Self::Kubelet => Profile::kubelet(),
+            Self::Updates => Profile::updates(),
+            Self::Inert => Profile::inert(),
+            Self::Rejects => Profile::rejects(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of the kubelet profile")]
+struct KubeletArgs {
+    /// The version whose habits are played
+    #[arg(long, value_enum, default_value = "1.34")]
+    kubelet_version: Version,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Version {
+    #[value(name = "1.30")]
+    V1_30,
+    #[value(name = "1.32")]
+    V1_32,
+    #[value(name = "1.34")]
+    V1_34,
+    #[value(name = "1.36")]
+    V1_36,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of the other profiles")]
+struct ProviderArgs {
+    /// How statuses reach the API server: told at once, or asked for every 5 s
+    #[arg(long, value_enum, default_value = "notify")]
+    status: StatusName,
+    /// The containerID of a container that was started again
+    #[arg(long, value_enum, default_value = "constant")]
+    container_ids: Ids,
+    /// The restartCount of a container that was started again
+    #[arg(long, value_enum, default_value = "unchanged")]
+    restart_count: Count,
+    /// The imageID of every container
+    #[arg(long, value_enum, default_value = "empty")]
+    image_id: ImageId,
+    /// What is seen between the old and the new container: nothing, the old one's end, or that and a phase made of it
+    #[arg(long, value_enum, default_value = "hidden")]
+    gap: GapName,
+    /// Whether changed labels and annotations are kept; if not, the next status report reverts them
+    #[arg(long, value_enum, default_value = "stored")]
+    metadata: Metadata,
+    /// Show containers that ended well as running
+    #[arg(long)]
+    completed_as_running: bool,
+    /// How long an exit image is seen running
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    exit_runs: Duration,
+    /// How long the start of a container takes
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = time)]
+    start_delay: Duration,
+    /// How long after an update the old containers get SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = time)]
+    update_latency: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StatusName {
+    Notify,
+    Poll,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Ids {
+    Constant,
+    New,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Count {
+    Unchanged,
+    Counted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ImageId {
+    Empty,
+    Digest,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GapName {
+    Hidden,
+    Reported,
+    Judged,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Metadata {
+    Stored,
+    Reverting,
+}
+
+impl MockNodeArgs {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let options = self.options();
+        let client = self.cluster.client().await?;
+        let version = client.apiserver_version().await.context("the API server does not answer")?;
+        ensure!(!options.name.is_empty(), "--name: the node needs a name");
+        print(&format!("node {} in a cluster of version {}; Ctrl-C takes it away\n", options.name, version.git_version))?;
+        let node = VirtualNode::new(client, Clock::starting_at(time_of_day()), options);
+        tokio::select! {
+            () = node.clone().run() => (),
+            () = stopped() => (),
+        }
+        node.remove().await.context("the Node could not be taken away; do it with kubectl delete node")?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn options(&self) -> NodeOptions {
+        let mut options = NodeOptions::new(&self.name, self.profile());
+        options.labels = BTreeMap::from_iter(self.labels.clone());
+        if self.no_taint || !self.taints.is_empty() {
+            options.taints = self.taints.clone();
+        }
+        options.images = ImageOptions {
+            exit: self.exit_images.clone(),
+            missing: self.missing.clone(),
+            pull: self.pull,
+            slow: self.slow.clone(),
+            ..ImageOptions::default()
+        };
+        options
+    }
+
+    fn profile(&self) -> Profile {
+        match self.profile {
+            ProfileName::Kubelet => Profile::Kubelet(KubeletOptions::of(self.kubelet.kubelet_version.into())),
+            ProfileName::Updates => Profile::Virtual(self.provider.options(OnUpdate::Replaces)),
+            ProfileName::Inert => Profile::Virtual(self.provider.options(OnUpdate::Nothing)),
+            ProfileName::Rejects => Profile::Virtual(self.provider.options(OnUpdate::Fails)),
+        }
+    }
+}
+
+impl ProviderArgs {
+    fn options(&self, on_update: OnUpdate) -> ProviderOptions {
+        ProviderOptions {
+            on_update,
+            status: if self.status == StatusName::Poll { StatusMode::Poll } else { StatusMode::Notify },
+            new_container_ids: self.container_ids == Ids::New,
+            counts_restarts: self.restart_count == Count::Counted,
+            reports_image_id: self.image_id == ImageId::Digest,
+            gap: self.gap.into(),
+            keeps_metadata: self.metadata == Metadata::Stored,
+            completed_as_running: self.completed_as_running,
+            exit_runs: self.exit_runs,
+            start_delay: self.start_delay,
+            update_latency: self.update_latency,
+            ..ProviderOptions::default()
+        }
+    }
+}
+
+impl From<GapName> for Gap {
+    fn from(name: GapName) -> Self {
+        match name {
+            GapName::Hidden => Self::Hidden,
+            GapName::Reported => Self::Reported,
+            GapName::Judged => Self::Judged,
+        }
+    }
+}
+
+impl From<Version> for KubeletVersion {
+    fn from(version: Version) -> Self {
+        match version {
+            Version::V1_30 => Self::V1_30,
+            Version::V1_32 => Self::V1_32,
+            Version::V1_34 => Self::V1_34,
+            Version::V1_36 => Self::V1_36,
+        }
+    }
+}
+
+/// Until Ctrl-C or SIGTERM. Where neither can be heard, the process is ended otherwise.
+async fn stopped() {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => (),
+        _ = terminate.recv() => (),
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("a label is written KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn taint(text: &str) -> Result<Taint, String> {
+    let form = "a taint is written KEY=VALUE:EFFECT or KEY:EFFECT, with the effect NoSchedule, PreferNoSchedule or NoExecute";
+    let (rest, effect) = text.rsplit_once(':').ok_or(form)?;
+    let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect);
+    let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+    if key.is_empty() || !known {
+        return Err(form.to_owned());
+    }
+    Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+}
+
+fn pattern(text: &str) -> Result<ImagePattern, String> {
+    // The message names the flag that patterns were made for.
+    ImagePattern::parse(text).map_err(|error| error.to_string().trim_start_matches("--exit-images: ").to_owned())
+}
+
+fn slow(text: &str) -> Result<(ImagePattern, Duration), String> {
+    let (images, long) = text.rsplit_once('=').ok_or("a slow image is written PATTERN=TIME")?;
+    Ok((pattern(images)?, time(long)?))
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    duration(text).ok_or_else(|| "a time is written as 2s, 1.5s, 200ms or 1m30s".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: MockNodeArgs,
+    }
+
+    fn parse(line: &str) -> Result<NodeOptions, String> {
+        Only::try_parse_from(line.split(' ')).map(|only| only.args.options()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_become_options() {
+        let node = parse("x --profile updates --name n --gap judged --metadata reverting --container-ids new --exit-runs 50ms --label type= --taint a=b:NoExecute").unwrap();
+        let Profile::Virtual(provider) = node.profile else { panic!("{:?}", node.profile) };
+        assert_eq!((provider.gap, provider.keeps_metadata, provider.new_container_ids), (Gap::Judged, false, true));
+        assert_eq!(provider.exit_runs, Duration::from_millis(50));
+        assert_eq!(node.taints, [Taint { key: "a".into(), value: "b".into(), effect: "NoExecute".into() }]);
+        let kubelet = parse("x --profile kubelet --kubelet-version 1.36").unwrap();
+        assert_eq!(kubelet.profile, Profile::Kubelet(KubeletOptions::of(KubeletVersion::V1_36)));
+        assert!(kubelet.taints.is_empty());
+    }
+
+    #[test]
+    fn wrong_flags_are_explained() {
+        assert!(parse("x --profile kubelet --pull soon").unwrap_err().contains("1m30s"));
+        assert!(parse("x --profile kubelet --taint a").unwrap_err().contains("KEY=VALUE:EFFECT"));
+        assert!(parse("x --profile kubelet --missing */x").unwrap_err().contains("registry's host"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Manifests as users have them: files, folders and standard input; YAML with several documents, or JSON.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use serde_json::Value;
+
+/// A manifest larger than this is none; it bounds what is read from a pipe or a wrong file.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Standard input.
+const STDIN: &str = "-";
+
+/// One document of a file.
+#[derive(Debug)]
+pub struct Document {
+    /// The file as it was named; `-` is standard input.
+    pub file: String,
+    /// The object.
+    pub object: Value,
+}
+
+/// What was read, and what could not be read.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    /// The documents, in the order of the files.
+    pub documents: Vec<Document>,
+    /// What could not be read, each with its file.
+    pub problems: Vec<anyhow::Error>,
+}
+
+impl Manifests {
+    /// Reads files and folders; `-` is standard input. One that cannot be read does not keep the others from being read.
+    #[must_use]
+    pub fn read(paths: &[PathBuf]) -> Self {
+        let mut manifests = Self::default();
+        for path in paths {
+            if let Err(problem) = manifests.add(path) {
+                manifests.problems.push(problem);
+            }
+        }
+        manifests
+    }
+
+    fn add(&mut self, path: &Path) -> anyhow::Result<()> {
+        if path == Path::new(STDIN) {
+            let text = limited(io::stdin().lock()).context("standard input")?;
+            self.parse(STDIN, &text);
+        } else if path.is_dir() {
+            for file in files(path)? {
+                self.add(&file)?;
+            }
+        } else {
+            let name = path.display().to_string();
+            let text = fs::File::open(path).map_err(anyhow::Error::from).and_then(limited).with_context(|| name.clone())?;
+            self.parse(&name, &text);
+        }
+        Ok(())
+    }
+
+    fn parse(&mut self, file: &str, text: &str) {
+        for (number, part) in parts(text).into_iter().enumerate() {
+            match part.parse() {
+                Ok(Value::Null) => {}
+                Ok(object) if object.is_object() => self.documents.push(Document { file: file.to_owned(), object }),
+                Ok(_) => self.problems.push(anyhow!("{file}: document {}, line {}: not an object", number + 1, part.line)),
+                Err(problem) => self.problems.push(anyhow!("{file}: document {}, {problem}", number + 1)),
+            }
+        }
+    }
+}
+
+/// All manifests of a folder and of those in it, sorted. Hidden folders and links to folders are left out, as version control has them.
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut entries = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>())
+        .with_context(|| folder.display().to_string())?;
+    entries.sort_unstable();
+    let mut found = Vec::new();
+    for path in entries {
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() {
+            if !hidden && !path.is_symlink() {
+                found.extend(files(&path)?);
+            }
+        } else if path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known)) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+fn limited(reader: impl Read) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        bail!("larger than {} MiB", MAX_BYTES >> 20);
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("not UTF-8 text"))
+}
+
+/// One document of a text.
+struct Part<'a> {
+    /// The line of the text at which it begins, from 1.
+    line: usize,
+    text: &'a str,
+}
+
+/// Splits at the markers `---` and `...`: at the start of a line they are markers, whatever is around them.
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let is_json = text.trim_start().starts_with('{');
+    let mut parts = vec![Part { line: 1, text: "" }];
+    let mut start = 0;
+    let mut end = 0;
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        end += line.len();
+        let marker = line.starts_with("---") || line.trim_end() == "...";
+        let alone = line.get(3..).is_none_or(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if marker && alone && !is_json {
+            // What stands behind the marker on its line belongs to the document.
+            start = end - line.len() + 3;
+            parts.push(Part { line: index + 1, text: "" });
+        }
+        if let Some(part) = parts.last_mut() {
+            part.text = &text[start..end];
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+impl Part<'_> {
+    /// Nothing but blank lines, comments and directives.
+    fn is_empty(&self) -> bool {
+        self.text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#') || line.starts_with('%'))
+    }
+
+    fn parse(&self) -> Result<Value, String> {
+        if self.text.trim_start().starts_with('{')
+            && let Ok(value) = serde_json::from_str(self.text)
+        {
+            return Ok(value);
+        }
+        serde_saphyr::from_str(self.text).map_err(|error| self.problem(&error))
+    }
+
+    fn problem(&self, error: &serde_saphyr::Error) -> String {
+        let line = error.location().map_or(self.line, |location| self.line + (location.line() as usize).saturating_sub(1));
+        let message = error.to_string();
+        let message = message.lines().find(|line| !line.trim().is_empty()).unwrap_or("not YAML").trim_start_matches("error: ");
+        let hint =
+            if self.text.contains("{{") { "; is it a template? render it first: helm template ... | swaplet check -f -" } else { "" };
+        format!("line {line}: {message}{hint}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Manifests {
+        let mut manifests = Manifests::default();
+        manifests.parse("f.yaml", text);
+        manifests
+    }
+
+    #[test]
+    fn documents_are_split_at_markers() {
+        let text = "%YAML 1.2\n---\n# nothing\n---\na: 1\n--- # two\nb: |\n  ---\n  text\n...\n---\n--- {c: 3}\n";
+        let objects: Vec<String> = parsed(text).documents.iter().map(|document| document.object.to_string()).collect();
+        assert_eq!(objects, [r#"{"a":1}"#, r#"{"b":"---\ntext\n"}"#, r#"{"c":3}"#]);
+    }
+
+    #[test]
+    fn json_is_read_as_it_is() {
+        assert_eq!(parsed("{\n\"a\": \"x\\n---\\n\"}").documents[0].object["a"], "x\n---\n");
+    }
+
+    #[test]
+    fn problems_name_file_document_and_line() {
+        let problems = parsed("a: 1\n---\nb: 2\nc: [\n").problems;
+        let words = problems[0].to_string();
+        assert!(words.starts_with("f.yaml: document 2, line "), "{words}");
+        let words = parsed("a: {{ .Values.x }}\n  b: 1\n").problems[0].to_string();
+        assert!(words.contains("helm template"), "{words}");
+        assert!(parsed("- 1\n").problems[0].to_string().contains("line 1: not an object"));
+    }
+
+    #[test]
+    fn scalars_are_what_they_are_in_kubernetes() {
+        let object = &parsed("a: \"true\"\nb: true\nc: 010\nd: &x {e: 1}\nf: *x\ng: {<<: *x, h: ~}\n").documents[0].object;
+        assert_eq!((&object["a"], &object["b"]), (&Value::from("true"), &Value::from(true)));
+        assert_eq!((object["f"]["e"].as_i64(), object["g"]["e"].as_i64()), (Some(1), Some(1)));
+    }
+}

@@ -1,0 +1,94 @@
+//! What the controller wants of registries: exit images pushed that pods need, and the digests of tags; with its own words for what is wrong.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use swaplet_core::decide::derived_images::Trouble;
+use swaplet_core::decide::pull_job::pins::{Resolved, Unresolved};
+use swaplet_core::image::{ImageReference, Kind};
+
+use crate::build::build_derived;
+use crate::docker_config::{Credentials, DockerConfigError};
+use crate::push::{PushError, push};
+use crate::registry::{Access, Registry, RegistryOptions};
+use crate::registry_error::{Problem, RegistryError};
+
+/// As much of a digest as makes a tag that no other image has.
+const TAG_DIGITS: usize = 16;
+
+/// Pushes the exit image with these paths, unless it is there, and gives the reference to write.
+///
+/// The image is written by its digest, and kept under a tag, so that no registry takes it for rubbish.
+///
+/// # Errors
+/// What the registry, the credentials or the paths refuse.
+pub async fn push_derived(
+    repository: &ImageReference,
+    credentials: Result<Credentials, DockerConfigError>,
+    options: RegistryOptions,
+    paths: &[String],
+) -> Result<Box<str>, Trouble> {
+    let credentials = credentials.map_err(|error| trouble(error, None))?;
+    let image = build_derived(Kind::Exit, paths).map_err(|error| trouble(error, None))?;
+    let digits = image.digest().trim_start_matches("sha256:").chars().take(TAG_DIGITS);
+    let tag = repository.with_tag(&digits.collect::<String>()).map_err(|error| trouble(error, None))?;
+    let by_digest = format!("{}/{}@{}", repository.registry(), repository.repository(), image.digest());
+    let reference = ImageReference::parse(&by_digest).map_err(|error| trouble(error, None))?;
+    let registry = Registry::connect(repository, &credentials, options).await.map_err(trouble_with_registry)?;
+    if registry.digest(&reference).await.map_err(trouble_with_registry)?.is_none() {
+        push(&registry, &tag, &image, false).await.map_err(of_push)?;
+    }
+    Ok(by_digest.into())
+}
+
+fn trouble_with_registry(error: RegistryError) -> Trouble {
+    trouble(&error, error.wait())
+}
+
+fn of_push(error: PushError) -> Trouble {
+    match error {
+        PushError::Registry(error) => trouble_with_registry(error),
+        error => trouble(error, None),
+    }
+}
+
+fn trouble(words: impl Display, retry_after: Option<Duration>) -> Trouble {
+    Trouble { words: words.to_string(), retry_after }
+}
+
+/// Asks for the digest of a tag. An image for several platforms has one digest for all of them, that of its index.
+///
+/// # Errors
+/// What the registry or the credentials refuse.
+pub async fn resolve(image: &ImageReference, credentials: Result<Credentials, DockerConfigError>, options: RegistryOptions) -> Resolved {
+    let credentials = credentials.map_err(unknown)?;
+    let options = RegistryOptions { access: Access::Pull, ..options };
+    let registry = Registry::connect(image, &credentials, options).await.map_err(of_registry)?;
+    match registry.digest(image).await.map_err(of_registry)? {
+        Some(digest) => Ok(digest.into()),
+        None => Err(answer(format!("{} has no {}", image.registry(), image.normalized()))),
+    }
+}
+
+fn unknown(words: impl Display) -> Unresolved {
+    Unresolved { words: words.to_string().into(), is_answer: false, retry_after: None }
+}
+
+fn answer(words: String) -> Unresolved {
+    Unresolved { words: words.into(), is_answer: true, retry_after: None }
+}
+
+fn of_registry(error: RegistryError) -> Unresolved {
+    match error.problem() {
+        Problem::Unauthorized
+        | Problem::Forbidden
+        | Problem::NotFound
+        | Problem::InvalidName
+        | Problem::Refused
+        | Problem::TooLarge
+        | Problem::DigestMismatch => answer(error.to_string()),
+        Problem::TooManyRequests | Problem::Server(_) | Problem::Rejected | Problem::Timeout(_) | Problem::Unreachable => {
+            Unresolved { retry_after: error.wait(), ..unknown(error) }
+        }
+    }
+}
