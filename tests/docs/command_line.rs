@@ -1,9 +1,10 @@
-//! The reference of the command line (`docs/cli`) and the man pages (`docs/man`) are generated from its definition.
+//! The reference of the command lines (`docs/cli`) and the man pages (`docs/man`) are generated from their definitions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::slice;
 
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
@@ -19,9 +20,9 @@ type Files = BTreeMap<String, String>;
 #[test]
 fn the_reference_of_the_command_line_is_up_to_date() {
     let mut files = Files::new();
-    let root = command();
-    files.insert("README.md".to_owned(), index(&root));
-    visit(&root, &mut |command| {
+    let roots = commands();
+    files.insert("README.md".to_owned(), index(&roots));
+    visit(&roots, &mut |command| {
         files.insert(format!("{}.md", file_stem(command)), page(command));
     });
     keep("docs/cli", &files);
@@ -30,7 +31,7 @@ fn the_reference_of_the_command_line_is_up_to_date() {
 #[test]
 fn the_man_pages_are_up_to_date() {
     let mut files = Files::new();
-    visit(&command(), &mut |command| {
+    visit(&commands(), &mut |command| {
         let mut page = Vec::new();
         Man::new(command.clone()).render(&mut page).unwrap();
         files.insert(format!("{}.1", file_stem(command)), String::from_utf8(page).unwrap());
@@ -38,22 +39,24 @@ fn the_man_pages_are_up_to_date() {
     keep("docs/man", &files);
 }
 
-/// The definition, independent of the terminal and of the environment in which it is printed.
-fn command() -> Command {
+/// The definitions of all programs, independent of the terminal and of the environment in which they are printed.
+fn commands() -> [Command; 2] {
     fn settle(command: Command) -> Command {
         let names: Vec<_> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
         let command = command.term_width(WIDTH).disable_help_subcommand(true).mut_args(|argument| argument.hide_env_values(true));
         names.into_iter().fold(command, |command, name| command.mut_subcommand(name, settle))
     }
-    let mut command = settle(swaplet::cli::Cli::command());
-    command.build();
-    command
+    [swaplet::cli::Cli::command(), swaplet_demo::Cli::command()].map(|command| {
+        let mut command = settle(command);
+        command.build();
+        command
+    })
 }
 
-fn visit(command: &Command, each: &mut impl FnMut(&Command)) {
-    each(command);
-    for sub in command.get_subcommands() {
-        visit(sub, each);
+fn visit(roots: &[Command], each: &mut impl FnMut(&Command)) {
+    for command in roots {
+        each(command);
+        command.get_subcommands().for_each(|sub| visit(slice::from_ref(sub), each));
     }
 }
 
@@ -65,10 +68,10 @@ fn file_stem(command: &Command) -> String {
     full_name(command).replace(' ', "-")
 }
 
-fn index(root: &Command) -> String {
+fn index(roots: &[Command]) -> String {
     let mut text =
-        "# The command line\n\nGenerated from the program: each page is what `--help` says.\n\n| command | |\n|---|---|\n".to_owned();
-    visit(root, &mut |command| {
+        "# The command line\n\nGenerated from the programs: each page is what `--help` says.\n\n| command | |\n|---|---|\n".to_owned();
+    visit(roots, &mut |command| {
         let about = command.get_about().unwrap().to_string();
         writeln!(text, "| [{}]({}.md) | {about} |", full_name(command), file_stem(command)).unwrap();
     });

@@ -9,5 +9,6 @@ mod markdown;
 mod metrics;
 mod queries;
 mod reasons;
+mod rooms;
 #[path = "../scenarios/sample.rs"]
 mod sample;
