@@ -15,15 +15,10 @@ use swaplet::image::{BuiltImage, Kind};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-#[path = "images/controller.rs"]
 mod controller;
-#[path = "images/derive.rs"]
 mod derive;
-#[path = "images/fake.rs"]
 mod fake;
-#[path = "images/guards.rs"]
 mod guards;
-#[path = "images/real.rs"]
 mod real;
 
 use fake::{Answer, FakeRegistry};

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use swaplet::decide::command::{Note, resolve};
 
-use crate::{command, facts, in_pod, notes, verdict, words};
+use crate::command::{command, facts, in_pod, notes, verdict, words};
 
 const ENTRYPOINT: &str = "Runnable /swaplet/quick-exit";
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use swaplet::image::build::derived_paths;
 
-use crate::{facts, in_pod, words};
+use crate::command::{facts, in_pod, words};
 
 const VOLUMES: &str = r#"{"volumes": [
     {"name": "data", "emptyDir": {}}, {"name": "script", "configMap": {"name": "s"}}, {"name": "file", "hostPath": {"path": "/x", "type": "File"}}

@@ -6,7 +6,7 @@ use swaplet::decide::command::{Executes, StandardPaths, Verdict, resolve};
 use swaplet::image::Kind;
 use swaplet::image::build::derived_paths;
 
-use crate::facts;
+use crate::command::facts;
 
 const DIRECTORIES: [&str; 12] =
     ["/", "/bin", "/bin/sh", "/usr", "/usr/local/bin", "/app", "/app/bin", "/init", "/init/x", "/scripts", "/swaplet", "/dev"];

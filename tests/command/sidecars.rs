@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::in_pod;
+use crate::command::in_pod;
 
 fn table() -> Vec<Value> {
     serde_saphyr::from_str(include_str!("sidecars.yaml")).unwrap()

@@ -8,9 +8,9 @@ use swaplet::image::docker_config::Credentials;
 use swaplet::image::for_controller::push_derived;
 use swaplet::image::registry::RegistryOptions;
 
-use crate::fake::{Answer, FakeRegistry};
-use crate::real::RealRegistry;
-use crate::{client, manifest, push};
+use crate::images::fake::{Answer, FakeRegistry};
+use crate::images::real::RealRegistry;
+use crate::images::{client, manifest, push};
 
 const OWN: &str = "/opt/own/server";
 

@@ -1,8 +1,8 @@
 //! What a registry, or what stands in its place, must not be able to do: make swaplet wait for ever, read without end, or show credentials
 //! to somebody else.
 
-use crate::fake::{Answer, FakeRegistry, Request};
-use crate::{docker_config, push_exit, swaplet};
+use crate::images::fake::{Answer, FakeRegistry, Request};
+use crate::images::{docker_config, push_exit, swaplet};
 
 fn is_probe(request: &Request) -> bool {
     request.path == "/v2/"
@@ -123,7 +123,7 @@ fn places_of_the_cluster_are_asked_only_if_listed() {
         let reference = format!("{host}/a:v1");
         push_exit(&reference).must_fail_with(&["connecting to", "not tried", "--allow-host"]);
     }
-    let ran = crate::push("exit-image", "registry.invalid.svc:5000/a:v1", &["--allow-host", "registry.invalid.svc"]);
+    let ran = crate::images::push("exit-image", "registry.invalid.svc:5000/a:v1", &["--allow-host", "registry.invalid.svc"]);
     ran.must_fail_with(&["no connection"]);
 }
 

@@ -9,7 +9,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use crate::world::{World, running};
+use crate::restart::world::{World, running};
 
 /// When the new containers are started.
 pub const AFTER: &str = "2026-01-01T00:01:00Z";
@@ -117,7 +117,7 @@ impl Daemon {
         let new = |name: &str| names.contains(&name);
         let statuses: Vec<_> = ["app", "log"]
             .iter()
-            .map(|name| if new(name) { running(name, AFTER, 1, ready) } else { running(name, crate::world::BEFORE, 0, true) })
+            .map(|name| if new(name) { running(name, AFTER, 1, ready) } else { running(name, crate::restart::world::BEFORE, 0, true) })
             .collect();
         let status = json!({"conditions": [{"type": "Ready", "status": word}], "containerStatuses": statuses});
         let patch = Patch::Merge(json!({"status": status}));

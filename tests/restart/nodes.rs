@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 
-use crate::world::{REQUESTS, Ran, World, interrupt};
+use crate::restart::world::{REQUESTS, Ran, World, interrupt};
 
 /// A node of this kind with a pod that runs on it, controlled by nobody or by this owner.
 async fn on_a_node(profile: Profile, policy: &str, owners: Value) -> World {

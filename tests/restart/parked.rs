@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
-use crate::world::{Ran, World};
+use crate::restart::world::{Ran, World};
 
 const PARK: &str = "registry.example/swaplet/park:v1";
 

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::world::{Ran, World};
+use crate::restart::world::{Ran, World};
 
 #[tokio::test]
 async fn as_a_plugin_it_calls_itself_as_the_user_does() {

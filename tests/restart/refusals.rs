@@ -3,7 +3,7 @@
 use serde_json::json;
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
-use crate::world::World;
+use crate::restart::world::World;
 
 #[tokio::test]
 async fn what_is_wrong_is_named_with_what_to_do() {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::daemon::{AFTER, Fate, start};
-use crate::world::{BEFORE, World};
+use crate::restart::daemon::{AFTER, Fate, start};
+use crate::restart::world::{BEFORE, World};
 
 #[tokio::test]
 async fn containers_of_a_pod_are_restarted_and_the_story_is_told() {
@@ -80,7 +80,7 @@ async fn pods_of_a_stateful_set_go_from_the_highest_ordinal_down() {
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}});
     let uid = world.create(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec})).await;
     for pod in ["db-2", "db-10"] {
-        world.owned_pod(pod, json!([crate::world::owner("StatefulSet", "db", &uid)])).await;
+        world.owned_pod(pod, json!([crate::restart::world::owner("StatefulSet", "db", &uid)])).await;
     }
     let log = start(&mut world, &[]);
     assert_eq!(world.restart(&["sts/db", "-c", "app"]).await.code, Some(0));
@@ -96,7 +96,7 @@ async fn a_pod_that_comes_back_not_ready_holds_the_others() {
     world.until("web-a is over", |_| log.lines().contains(&"web-a ends".to_owned())).await;
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(world.requests().len(), 1, "web-b is not touched");
-    let statuses = ["app", "log"].map(|name| crate::world::running(name, AFTER, 1, true));
+    let statuses = ["app", "log"].map(|name| crate::restart::world::running(name, AFTER, 1, true));
     world.show("web-a", true, &statuses).await;
     let ran = world.end_of(child).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");

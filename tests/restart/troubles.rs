@@ -5,8 +5,8 @@ use std::time::Duration;
 use kube::api::DeleteParams;
 use swaplet_testbed::apiserver::{Effect, Rule, Verb};
 
-use crate::daemon::{Fate, start};
-use crate::world::{World, interrupt};
+use crate::restart::daemon::{Fate, start};
+use crate::restart::world::{World, interrupt};
 
 #[tokio::test]
 async fn after_a_failure_no_other_pod_is_begun_with_unless_failures_are_ignored() {
@@ -30,7 +30,7 @@ async fn ctrl_c_deletes_what_nobody_has_begun_with_and_names_what_goes_on() {
     world.deployment(3, &["web-a", "web-b", "web-c"]).await;
     let log = start(&mut world, &[("web-a", Fate::Hangs), ("web-b", Fate::Ignored)]);
     let child = world.start(&["deploy/web", "-c", "app", "--max-unavailable", "2"]);
-    world.until("both are asked for", |server| server.peek_all(crate::world::REQUESTS).len() == 2).await;
+    world.until("both are asked for", |server| server.peek_all(crate::restart::world::REQUESTS).len() == 2).await;
     world.until("web-a is begun with", |_| log.lines() == ["web-a begins"]).await;
     interrupt(&child).await;
     let ran = world.end_of(child).await;
@@ -64,7 +64,7 @@ async fn a_request_that_somebody_deletes_and_a_pod_that_goes_are_told() {
     world.deployment(2, &["web-a", "web-b"]).await;
     start(&mut world, &[("web-a", Fate::Hangs)]);
     let child = world.start(&["deploy/web", "-c", "app", "--failure-policy", "ignore"]);
-    world.until("web-a is asked for", |server| !server.peek_all(crate::world::REQUESTS).is_empty()).await;
+    world.until("web-a is asked for", |server| !server.peek_all(crate::restart::world::REQUESTS).is_empty()).await;
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     world.pods().delete("web-b", &now).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;

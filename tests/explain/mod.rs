@@ -1,7 +1,7 @@
 //! `swaplet explain`, through the real binary, in situations that were recorded on a real API server: each file of `situations/` holds
 //! the arguments and what the server answers by path. What is printed is compared with the file of `snapshots/` of the same name.
 //!
-//! To take over a change of words, look at every difference: `INSTA_UPDATE=always cargo test --test explain`, then `git diff`.
+//! To take over a change of words, look at every difference: `INSTA_UPDATE=always cargo test --test integration explain`, then `git diff`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]
 
