@@ -54,7 +54,7 @@ pub enum ProgramError {
     NotLinux(PathBuf),
     /// The loader does not tell what the program needs.
     #[error(
-        "{loader} does not tell which shared objects {} needs ({words}); build swaplet as a static program: RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --target x86_64-unknown-linux-gnu",
+        "{loader} does not tell which shared objects {} needs ({words}); build swaplet as a static program: RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile dist --target x86_64-unknown-linux-gnu",
         .program.display()
     )]
     Loader {
