@@ -3,9 +3,10 @@
 //! Random sequences of operations run on both, and what comes back must be the same but for times and ids. A difference fails, or stands
 //! in [`differences`] with its reason; an entry there that no longer matches anything is told.
 //!
-//! Needs a real cluster and the variables that `e2e/cluster env` prints. Two more are of use:
+//! Needs a real cluster and the variables that `e2e/cluster env` prints. Three more are of use:
 //!
 //! * `SWAPLET_SEED`: another set of sequences; a failure tells its seed
+//! * `SWAPLET_SEQUENCES`: how many sequences of the set run for each pair (40)
 //! * `SWAPLET_SEQUENCE`: only this one sequence of the set; its answers are printed in full
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed test")]

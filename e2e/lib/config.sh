@@ -3,7 +3,20 @@
 
 # shellcheck disable=SC2034 # used in other parts
 NODE=127.0.0.1 # an IP as node name: the apiserver reaches the kubelet there, whatever the machine's DNS and routes are
-POD_CIDR=10.213.0.0/22
+# Each cluster on a machine has pod addresses of its own: what is left of one is told by its routes. Which they are follows from the
+# state folder, so that it is also known of a cluster whose folder is gone; 'up' goes on from there to the first that nobody uses.
+pod_cidr() { echo "10.213.$(($1 % 64 * 4)).0/22"; } # NUMBER
+FIRST_RANGE=$(cksum <<<"$STATE" | cut -d' ' -f1)
+POD_CIDR=$(pod_cidr "$FIRST_RANGE")
+[[ ! -f $STATE/pod-cidr ]] || POD_CIDR=$(<"$STATE/pod-cidr")
+choose_pod_cidr() {
+	local number=$FIRST_RANGE
+	for ((number = FIRST_RANGE; number < FIRST_RANGE + 64; number++)); do
+		POD_CIDR=$(pod_cidr "$number")
+		[[ -n $(ip route show root "$POD_CIDR") || -n $(iptables -w -t nat -S PREROUTING | grep -F -- "-s $POD_CIDR ") ]] || break
+	done
+	echo "$POD_CIDR" >"$STATE/pod-cidr"
+}
 # shellcheck disable=SC2034 # used in other parts
 SERVICE_CIDR=10.214.0.0/24
 API_SERVICE=10.214.0.1 # the first of them is that of the API server

@@ -53,6 +53,7 @@ make_state() {
 }
 
 write_config() {
+	choose_pod_cidr
 	write_env
 	write_credentials
 	echo "Authorization: Bearer $(grep ,admin, "$STATE/tokens.csv" | cut -d, -f1)" >"$STATE/admin.header"

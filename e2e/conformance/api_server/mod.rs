@@ -26,19 +26,18 @@ use crate::differences::API_SERVER;
 use crate::shared::compare::{Difference, differences};
 use crate::shared::known::KnownList;
 use crate::shared::mask::Mask;
-use crate::shared::random::{Random, only, seed};
+use crate::shared::random::{Random, numbers, seed};
 use crate::shared::runner::{Pair, run};
 use sequence::Sequence;
 use side::Side;
 
-const SEQUENCES: usize = 200;
 /// Namespaces on the real server, and so sequences at once.
 const PLACES: usize = 8;
 
 #[tokio::test]
 async fn api_server() {
     let servers = Servers::new().await;
-    let numbers: Vec<usize> = only().map_or_else(|| (0..SEQUENCES).collect(), |one| vec![one]);
+    let numbers = numbers();
     let known = KnownList::new(API_SERVER);
     let report = AssertUnwindSafe(run(&servers, &numbers, PLACES.min(numbers.len()), &known)).catch_unwind().await;
     servers.clean().await;

@@ -23,20 +23,19 @@ use crate::differences::KUBELET;
 use crate::images::{Images, push_work};
 use crate::shared::compare::Difference;
 use crate::shared::known::KnownList;
-use crate::shared::random::{Random, only, seed};
+use crate::shared::random::{Random, numbers, seed};
 use crate::shared::runner::{Pair, run};
 use case::Case;
 use drive::{Place, drive};
 use record::compare;
 
-const SEQUENCES: usize = 200;
 /// Pods at once on the real node.
 const PLACES: usize = 14;
 
 #[tokio::test]
 async fn kubelet() {
     let nodes = Nodes::new().await;
-    let numbers: Vec<usize> = only().map_or_else(|| (0..SEQUENCES).collect(), |one| vec![one]);
+    let numbers = numbers();
     let known = KnownList::new(KUBELET);
     let report = run(&nodes, &numbers, PLACES.min(numbers.len()), &known).await;
     side::clean(&nodes.real.client, &nodes.real.namespace).await;

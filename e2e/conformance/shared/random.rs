@@ -8,9 +8,17 @@ pub fn seed() -> u64 {
     std::env::var("SWAPLET_SEED").map_or(SEED, |text| text.parse().expect("SWAPLET_SEED is a number"))
 }
 
-/// The only sequence to run, if one is asked for.
-pub fn only() -> Option<usize> {
-    std::env::var("SWAPLET_SEQUENCE").ok().map(|text| text.parse().expect("SWAPLET_SEQUENCE is a number"))
+/// How many sequences of each pair run where `SWAPLET_SEQUENCES` does not say so. Their seed is always the same, so what they show can
+/// only change with the testbed and the programs that it stands for; `./test long` runs all 200 with a seed of its own.
+const SEQUENCES: usize = 40;
+
+/// The numbers of the sequences to run: those below `SWAPLET_SEQUENCES`, or the only one that `SWAPLET_SEQUENCE` asks for.
+pub fn numbers() -> Vec<usize> {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number")));
+    match number("SWAPLET_SEQUENCE") {
+        Some(one) => vec![one],
+        None => (0..number("SWAPLET_SEQUENCES").unwrap_or(SEQUENCES)).collect(),
+    }
 }
 
 /// splitmix64: well mixed from any seed, and eight lines long.

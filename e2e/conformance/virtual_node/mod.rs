@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::shared::compare::{Difference, differences};
 use crate::shared::known::KnownList;
-use crate::shared::random::{Random, only, seed};
+use crate::shared::random::{Random, numbers, seed};
 use crate::shared::runner::{Pair, run};
 use differences::VIRTUAL_NODE;
 use play::Outcome;
@@ -30,7 +30,6 @@ use profile::PROFILES;
 use real::Real;
 use sequence::Sequence;
 
-const SEQUENCES: usize = 200;
 /// Pods at once.
 const PLACES: usize = 32;
 /// An operation that is later than this says nothing, and the sequence is played again.
@@ -39,7 +38,7 @@ const TRIES: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn virtual_nodes() {
-    let numbers: Vec<usize> = only().map_or_else(|| (0..SEQUENCES).collect(), |one| vec![one]);
+    let numbers = numbers();
     let cases = made(&numbers);
     let nodes = Nodes { cases, real: Real::start().await, runs: AtomicUsize::new(0) };
     let known = KnownList::new(VIRTUAL_NODE);
