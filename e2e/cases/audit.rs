@@ -1,6 +1,9 @@
 //! What the API server says was written: the witness that the controller cannot influence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -52,12 +55,63 @@ pub fn written_by(user: &str, namespace: Option<&str>) -> Vec<Written> {
     entries_of(&[user.to_owned()]).into_iter().filter_map(|entry| read(&entry, namespace)).collect()
 }
 
-fn entries_of(users: &[String]) -> Vec<Value> {
-    let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
-    let lines = std::fs::read_to_string(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
-    let of_users = lines.lines().filter(|line| users.iter().any(|user| line.contains(user)));
-    let is_of_user = |entry: &Value| users.iter().any(|user| entry["user"]["username"] == **user);
-    of_users.filter_map(|line| serde_json::from_str(line).ok()).filter(is_of_user).collect()
+/// What has been read of the log so far. It grows to tens of megabytes, and all cases look at it again and again.
+#[derive(Default)]
+struct Log {
+    read_to: u64,
+    /// A line whose end is not written yet.
+    begun: Vec<u8>,
+    /// How many lines there were.
+    lines: usize,
+    of_users: HashMap<String, OfUser>,
+}
+
+/// What a user has asked for, each with the number of its line, in order: what was looked at before, and the lines that came since.
+#[derive(Default)]
+struct OfUser {
+    entries: Vec<(usize, Arc<Value>)>,
+    lines: Vec<(usize, String)>,
+}
+
+static LOG: LazyLock<Mutex<Log>> = LazyLock::new(Mutex::default);
+
+impl Log {
+    /// Reads on from where the last look has ended.
+    fn read_on(&mut self) {
+        let log = std::env::var("SWAPLET_E2E_AUDIT_LOG").expect("SWAPLET_E2E_AUDIT_LOG");
+        let mut file = File::open(&log).unwrap_or_else(|error| panic!("{log}: {error}"));
+        file.seek(SeekFrom::Start(self.read_to)).unwrap();
+        let mut text = std::mem::take(&mut self.begun);
+        self.read_to += file.read_to_end(&mut text).unwrap() as u64;
+        let complete = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        self.begun = text.split_off(complete);
+        for line in String::from_utf8(text).unwrap().lines() {
+            self.lines += 1;
+            // Before it there are no words of the request but its URI, which has no quotes.
+            let user = line.split_once(r#""user":{"username":""#).and_then(|(_, rest)| rest.split('"').next());
+            // Those that are asked for here are accounts of namespaces; the control plane and the node write much more.
+            if let Some(user) = user.filter(|user| user.starts_with("system:serviceaccount:") && !user.contains(":kube-system:")) {
+                self.of_users.entry(user.to_owned()).or_default().lines.push((self.lines, line.to_owned()));
+            }
+        }
+    }
+
+    fn of(&mut self, user: &str) -> &[(usize, Arc<Value>)] {
+        let of_user = self.of_users.entry(user.to_owned()).or_default();
+        let parsed = of_user.lines.drain(..).filter_map(|(number, line)| Some((number, Arc::new(serde_json::from_str(&line).ok()?))));
+        of_user.entries.extend(parsed);
+        &of_user.entries
+    }
+}
+
+/// What these users have asked for until now, in order.
+fn entries_of(users: &[String]) -> Vec<Arc<Value>> {
+    // A case that has failed while it looked has left what it read.
+    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
+    log.read_on();
+    let mut entries: Vec<_> = users.iter().flat_map(|user| log.of(user).to_vec()).collect();
+    entries.sort_by_key(|(number, _)| *number);
+    entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
 fn text(value: &Value) -> String {

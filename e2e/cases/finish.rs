@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::audit::written_in;
 use crate::controller::Controller;
-use crate::pods::{container, job, main_ok, pod, sidecar, spec};
+use crate::pods::{EXITS_143, container, job, main_ok, pod, sidecar, spec};
 use crate::world::{World, eventually, phase_of};
 
 /// Half of a batch: the pods of one Job.
@@ -27,8 +27,6 @@ const HALF: usize = 8;
 const BATCHES: usize = 19;
 /// The naive write shows the race in the first batch, as a rule; a node without any load may need more.
 const NAIVE_BATCHES: usize = 8;
-/// Ends by the signal, and costs nothing until then.
-const ENDS_BY_SIGNAL: &str = "trap 'exit 143' TERM; sleep 3600 & wait";
 
 /// The phases that each pod of a namespace has gone through.
 #[derive(Clone, Default)]
@@ -68,7 +66,7 @@ impl Phases {
 
 /// A Job of pods that all run at once; one failure fails it.
 fn batch_job(world: &World, name: &str, policy: &str) -> Value {
-    let mut spec = spec(policy, vec![container(world, "main", "sleep 1"), sidecar(world, "log", ENDS_BY_SIGNAL)]);
+    let mut spec = spec(policy, vec![container(world, "main", "sleep 1"), sidecar(world, "log", EXITS_143)]);
     spec["nodeName"] = crate::world::variable("SWAPLET_E2E_NODE").into();
     let mut job = job(name, spec);
     job["spec"]["backoffLimit"] = 0.into();
@@ -134,9 +132,9 @@ fn status_of<'a>(pod: &'a Pod, name: &str) -> &'a ContainerStatus {
 async fn a_sidecar_whose_exit_code_is_ignored_is_ended_by_the_phase_after_the_others() {
     let world = World::new("finish-ignore").await;
     let _controller = Controller::start(&world).await;
-    let mut proxy = sidecar(&world, "proxy", ENDS_BY_SIGNAL);
+    let mut proxy = sidecar(&world, "proxy", EXITS_143);
     proxy["env"].as_array_mut().unwrap().push(json!({"name": IGNORE_EXIT_CODE, "value": "True"}));
-    world.create_pod(pod("both", spec("Never", vec![main_ok(&world), sidecar(&world, "log", ENDS_BY_SIGNAL), proxy]))).await;
+    world.create_pod(pod("both", spec("Never", vec![main_ok(&world), sidecar(&world, "log", EXITS_143), proxy]))).await;
     let ended = |pod: &Pod| phase_of(pod) == "Succeeded" && status_of(pod, "proxy").state.as_ref().is_some_and(|s| s.terminated.is_some());
     let pod = world.pod_is("both", "ended", ended).await;
     let proxy = status_of(&pod, "proxy");
@@ -154,7 +152,7 @@ async fn a_sidecar_whose_image_cannot_be_pulled_is_ended_by_the_phase() {
     let world = World::new("finish-pull").await;
     let _controller = Controller::start_with(&world, &["--prefer", "finish"]).await;
     for policy in ["Never", "OnFailure"] {
-        let mut log = sidecar(&world, "log", ENDS_BY_SIGNAL);
+        let mut log = sidecar(&world, "log", EXITS_143);
         log["image"] = json!(world.images.missing);
         world.create_pod(pod(&policy.to_lowercase(), spec(policy, vec![main_ok(&world), log]))).await;
     }
@@ -192,7 +190,7 @@ async fn naive_batch(world: &World, batch: usize) {
         let name = format!("naive-{batch}-{nth}");
         let policy = if nth % 2 == 0 { "Never" } else { "OnFailure" };
         let main = container(world, "main", &format!("sleep {}", 2 + nth * 5 / 8));
-        let mut spec = spec(policy, vec![main, sidecar(world, "log", ENDS_BY_SIGNAL)]);
+        let mut spec = spec(policy, vec![main, sidecar(world, "log", EXITS_143)]);
         spec["nodeName"] = crate::world::variable("SWAPLET_E2E_NODE").into();
         world.create_pod(pod(&name, spec)).await;
         names.push(name);

@@ -6,14 +6,16 @@ use crate::world::World;
 
 pub const MARK: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 
+// Nothing is started again and again while they wait: a dozen shells that did so would take a tenth of a core.
+
 /// A log collector that stops at once on SIGTERM, with exit code 0.
-pub const EXITS_0: &str = "trap 'exit 0' TERM; while true; do sleep 0.1; done";
+pub const EXITS_0: &str = "trap 'exit 0' TERM; sleep 3600 & wait";
 /// One that stops as a program without a handler does: by the signal.
-pub const EXITS_143: &str = "trap 'exit 143' TERM; while true; do sleep 0.1; done";
+pub const EXITS_143: &str = "trap 'exit 143' TERM; sleep 3600 & wait";
 /// One that does not stop until it is killed.
-pub const IGNORES_TERM: &str = "trap '' TERM; while true; do sleep 0.1; done";
+pub const IGNORES_TERM: &str = "trap '' TERM; sleep 3600 & wait";
 /// One that takes its time.
-pub const STOPS_SLOWLY: &str = "trap 'sleep 4; exit 143' TERM; while true; do sleep 0.1; done";
+pub const STOPS_SLOWLY: &str = "trap 'sleep 4; exit 143' TERM; sleep 3600 & wait";
 
 /// A container that runs a script. Most have no command, so that the exit image's own entrypoint runs after the swap.
 pub fn container(world: &World, name: &str, script: &str) -> Value {

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use swaplet::controller::clock::time_of_day;
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -15,10 +16,13 @@ use crate::controller::{Controller, Why};
 use crate::pods::{EXITS_143, container, pod, spec};
 use crate::restart::{Restarts, restarts, started};
 use crate::witness::Witness;
-use crate::world::eventually;
+use crate::world::{eventually, kubectl};
 
 /// Each start leaves a line on the volume: what the environment and the file say.
-const TELLS: &str = "echo \"$COLOR $(cat /etc/files/text)\" >> /shared/starts; trap 'exit 143' TERM; while true; do sleep 0.1; done";
+const TELLS: &str = "echo \"$COLOR $(cat /etc/files/text)\" >> /shared/starts; trap 'exit 143' TERM; sleep 3600 & wait";
+
+/// Instead of the default of two minutes; more than the 5 seconds after which containers are restarted that mount nothing of a change.
+const DELAY: Duration = Duration::from_secs(20);
 
 struct Configured(Restarts);
 
@@ -51,6 +55,17 @@ impl Configured {
         pod["metadata"]["annotations"] = json!({"swaplet.io/restart-on": "app=configmap/settings,configmap/files,secret-metadata/tls"});
         self.0.world.create_pod(pod).await;
         self.0.world.pod_is("p", "running", |pod| started(pod, "app").is_some() && started(pod, "log").is_some()).await
+    }
+
+    /// A kubelet brings new files when it looks at the pod, which is once a minute, or when the pod changes.
+    async fn file_is(&self, text: &str) {
+        eventually("the new file to be there", || async {
+            let annotated = Patch::Merge(json!({"metadata": {"annotations": {"looked-at": time_of_day().to_string()}}}));
+            self.0.world.api::<Pod>().patch("p", &PatchParams::default(), &annotated).await.unwrap();
+            let found = kubectl(&["exec", "-n", &self.0.world.namespace, "p", "-c", "app", "--", "cat", "/etc/files/text"]).await;
+            (found == text).then_some(())
+        })
+        .await;
     }
 
     /// Waits until this is recorded of the container.
@@ -98,7 +113,8 @@ async fn environment_files_and_secret_of_a_container() {
     case.create::<ConfigMap>(json!({"metadata": {"name": "files"}, "data": {"text": "one"}})).await;
     case.create::<Secret>(json!({"metadata": {"name": "tls"}, "stringData": {"key": "one"}})).await;
     let before = case.pod().await;
-    let arguments = ["--restart", "--restart-on-config", "--state-namespace", &namespace];
+    let delay = DELAY.as_secs().to_string();
+    let arguments = ["--restart", "--restart-on-config", "--restart-on-config-delay", &delay, "--state-namespace", &namespace];
     let controller = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
 
     // Without the right to Secrets this is said, and the rest goes on.
@@ -117,10 +133,11 @@ async fn environment_files_and_secret_of_a_container() {
     controller.kill().await;
     case.set("files", json!({"text": "two"})).await;
     let changed = Instant::now();
+    case.file_is("two").await;
     let _next = Controller::process(&case.0.world, &arguments, Why::Witnessed).await;
     // The request before is deleted once its pod has another, so two of them are seen for a moment only.
     eventually("a second request", || async { case.requests().await.iter().any(|name| !first.contains(name)).then_some(()) }).await;
-    assert!(changed.elapsed() >= Duration::from_secs(119), "{:?}", changed.elapsed());
+    assert!(changed.elapsed() >= DELAY - Duration::from_secs(1), "{:?}", changed.elapsed());
     case.is_restarted(2).await;
     assert_eq!(case.starts().await, "red one\nblue one\nblue two\n");
 
