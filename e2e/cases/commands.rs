@@ -10,12 +10,15 @@ use swaplet::image::push::push;
 use swaplet::image::registry::{Registry, RegistryOptions};
 use swaplet::image::{BuiltImage, ImageReference, Kind};
 
+use crate::audit::swapped_in;
 use crate::controller::{Controller, Why};
 use crate::pods::{MARK, container, pod, spec};
 use crate::world::World;
 
-/// As many pods at once as two busy cores start within a few seconds.
-const AT_ONCE: usize = 10;
+/// So many rows are sidecars of one pod: less is made for each of them than by pods of their own.
+const IN_ONE_POD: usize = 8;
+/// So many pods are there at once.
+const AT_ONCE: usize = 5;
 
 /// The interpreters of the scripts below, and what they are looked for by.
 const INTERPRETERS: [&str; 3] = ["/bin/bash", "/bin/sh", "/usr/bin/env"];
@@ -43,10 +46,10 @@ impl Case {
         self.verdict.starts_with("NeedsImage ")
     }
 
-    /// The container as it is, but for its image, its mark and what the node of a test cannot have.
-    fn pod(&self, world: &World, restart_policy: &str, images: &Images) -> Value {
+    /// The container as it is, but for its image, its mark, the names of its volumes and what the node of a test cannot have.
+    fn container(&self, images: &Images) -> Value {
         let mut sidecar = self.row["container"].clone();
-        sidecar["name"] = "side".into();
+        sidecar["name"] = self.name.clone().into();
         sidecar["image"] = if self.is_parked_beside_a_mount() { images.bare.clone() } else { images.stand_in.clone() }.into();
         let mut env = sidecar["env"].as_array().cloned().unwrap_or_default();
         env.push(json!({"name": MARK, "value": "true"}));
@@ -55,9 +58,15 @@ impl Case {
         for key in ["livenessProbe", "lifecycle"] {
             sidecar.as_object_mut().unwrap().remove(key);
         }
-        let mut spec = spec(restart_policy, vec![container(world, "main", "sleep 6"), sidecar]);
-        spec["volumes"] = self.volumes();
-        pod(&format!("{}-{}", self.name, restart_policy.to_lowercase()), spec)
+        for mount in sidecar["volumeMounts"].as_array_mut().into_iter().flatten() {
+            mount["name"] = self.own(&mount["name"]);
+        }
+        sidecar
+    }
+
+    /// The name of a volume of this row among those of others.
+    fn own(&self, volume: &Value) -> Value {
+        format!("{}-{}", self.name, volume.as_str().unwrap()).into()
     }
 
     /// One row mounts a volume where the stand-in of another row has its program.
@@ -65,9 +74,10 @@ impl Case {
         self.path().ends_with("/.swaplet")
     }
 
-    fn volumes(&self) -> Value {
-        let volumes = self.row["volumes"].as_array().into_iter().flatten().map(|volume| {
+    fn volumes(&self) -> impl Iterator<Item = Value> {
+        self.row["volumes"].as_array().into_iter().flatten().map(|volume| {
             let mut volume = volume.clone();
+            volume["name"] = self.own(&volume["name"]);
             if volume.get("hostPath").is_some() {
                 return json!({"name": volume["name"], "emptyDir": {}});
             }
@@ -75,8 +85,7 @@ impl Case {
                 volume["configMap"] = json!({"name": "files", "defaultMode": 0o755});
             }
             volume
-        });
-        volumes.collect()
+        })
     }
 }
 
@@ -127,37 +136,59 @@ async fn create_files(world: &World) {
     }
 }
 
-async fn all_end(case: &str, restart_policy: &str) {
+/// A pod whose main ends, with these rows as its sidecars.
+fn pod_of(world: &World, name: &str, restart_policy: &str, rows: &[Case], images: &Images) -> Value {
+    let mut containers = vec![container(world, "main", "sleep 10")];
+    containers.extend(rows.iter().map(|row| row.container(images)));
+    let mut spec = spec(restart_policy, containers);
+    spec["volumes"] = rows.iter().flat_map(Case::volumes).collect();
+    pod(name, spec)
+}
+
+/// All rows, in pods under these policies by turns: each row ends, by the image that it is said to need, and each pod by one patch.
+async fn all_end(case: &str, policies: [&str; 2]) {
     let world = World::new(case).await;
-    let cases = Case::all();
+    let mut cases = Case::all();
     let images = Images::push(&world, &cases).await;
     create_files(&world).await;
     let derived = format!("{}/e2e/derived-commands", world.images.exit.split('/').next().unwrap());
     let _controller = Controller::process(&world, &["--derived-repository", &derived], Why::Registry).await;
-    for some in cases.chunks(AT_ONCE) {
-        let mut names = Vec::new();
-        for case in some {
-            let created = world.create_pod(case.pod(&world, restart_policy, &images)).await;
-            names.push((created.metadata.name.unwrap(), case.needs_image()));
+    // Those that wait for an image of their own keep no others waiting.
+    cases.sort_by_key(Case::needs_image);
+    let pods: Vec<_> =
+        cases.chunk_by(|one, next| one.needs_image() == next.needs_image()).flat_map(|some| some.chunks(IN_ONE_POD)).collect();
+    let names: Vec<_> = (0..pods.len()).map(|number| format!("pod-{number:02}")).collect();
+    let numbered: Vec<_> = names.iter().zip(pods).enumerate().collect();
+    for some in numbered.chunks(AT_ONCE) {
+        for (number, (name, rows)) in some {
+            world.create_pod(pod_of(&world, name, policies[number % 2], rows, &images)).await;
         }
-        for (name, needs_image) in names {
-            let ended = world.pod_is(&name, "ended", |pod| matches!(crate::world::phase_of(pod), "Succeeded" | "Failed")).await;
+        for (_, (name, rows)) in some {
+            let ended = world.pod_is(name, "ended", |pod| matches!(crate::world::phase_of(pod), "Succeeded" | "Failed")).await;
             let statuses = ended.status.as_ref().unwrap().container_statuses.clone();
             assert_eq!(crate::world::phase_of(&ended), "Succeeded", "{name}: {statuses:?}");
-            let swapped = ended.spec.unwrap().containers.into_iter().find(|found| found.name == "side").unwrap().image.unwrap();
-            let expected = if needs_image { swapped.starts_with(&format!("{derived}@")) } else { swapped == world.images.exit };
-            assert!(expected, "{name} has ended with {swapped}");
+            let containers = ended.spec.unwrap().containers;
+            for row in *rows {
+                let swapped = containers.iter().find(|found| found.name == row.name).unwrap().image.as_ref().unwrap();
+                let expected = if row.needs_image() { swapped.starts_with(&format!("{derived}@")) } else { *swapped == world.images.exit };
+                assert!(expected, "{} has ended with {swapped}", row.name);
+            }
         }
     }
+    assert_eq!(swapped_in(&world.namespace), names, "one patch per pod");
     world.done().await;
 }
 
 #[tokio::test]
-async fn real_command_lines_end_under_never() {
-    all_end("commands-never", "Never").await;
+async fn real_command_lines_end() {
+    all_end("commands", ["Never", "OnFailure"]).await;
 }
 
-#[tokio::test]
-async fn real_command_lines_end_under_on_failure() {
-    all_end("commands-onfailure", "OnFailure").await;
+mod long {
+    use super::*;
+
+    #[tokio::test]
+    async fn real_command_lines_end_under_the_other_policy_too() {
+        all_end("commands-other", ["OnFailure", "Never"]).await;
+    }
 }

@@ -1,5 +1,8 @@
 //! Jobs under OnFailure with the real Job controller, which counts the restarts that swaps cause.
 
+use std::fs::{File, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -18,43 +21,63 @@ use crate::controller::Controller;
 use crate::pods::{EXITS_0, EXITS_143, container, job, sidecar, spec};
 use crate::world::{World, eventually, phase_of};
 
-/// Seconds until all mains end: by then twenty pods run on two busy cores.
-const ALL_RUN: u64 = 60;
-/// What may lie between the first and the last end: containers look every tenth of a second, statuses show whole seconds.
+/// What may lie between the first and the last end: statuses show whole seconds.
 const AT_ONCE: i64 = 2;
 
-/// The seconds since the machine was started, which containers see too.
-fn uptime() -> u64 {
-    let text = std::fs::read_to_string("/proc/uptime").unwrap();
-    text.split('.').next().unwrap().parse().unwrap()
+/// What the mains of a Job wait for: a pipe on their node, which is this machine, from which each takes one line.
+struct Gate {
+    folder: tempfile::TempDir,
+    pipe: File,
 }
 
-/// A main that ends at this second of the machine's uptime, or fails when it is told to stop before.
-fn main_until(world: &World, second: u64) -> Value {
-    let script = format!("trap 'exit 1' TERM; until read up idle < /proc/uptime; test ${{up%.*}} -ge {second}; do sleep 0.1; done");
-    container(world, "main", &script)
+impl Gate {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gate");
+        assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&path).status().await.unwrap().success());
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        // Both ends, so that it stays open whoever comes and goes.
+        let pipe = File::options().read(true).write(true).open(path).unwrap();
+        Self { folder, pipe }
+    }
+
+    /// So many mains end at once.
+    fn open(&mut self, mains: usize) {
+        self.pipe.write_all("\n".repeat(mains).as_bytes()).unwrap();
+    }
+
+    /// A main that waits, or fails when it is told to stop before, and a sidecar.
+    fn spec(&self, world: &World, sidecar: Value) -> Value {
+        let mut main = container(world, "main", "trap 'exit 1' TERM; read line < /gate/gate & wait");
+        main["volumeMounts"] = json!([{"name": "gate", "mountPath": "/gate"}]);
+        let mut spec = spec("OnFailure", vec![main, sidecar]);
+        spec["volumes"] = json!([{"name": "gate", "hostPath": {"path": self.folder.path(), "type": "Directory"}}]);
+        spec
+    }
 }
 
-/// A Job whose mains all end at once, when `ends` comes.
-async fn create(world: &World, pods: u64, limit: u64, ends: u64) {
-    let mut job = job("job", spec("OnFailure", vec![main_until(world, ends), sidecar(world, "log", EXITS_143)]));
-    let spec = job["spec"].as_object_mut().unwrap();
-    spec.extend(
-        [("parallelism", pods), ("completions", pods), ("backoffLimit", limit)].map(|(field, value)| (field.to_owned(), json!(value))),
-    );
+/// The pods of a Job whose mains end at once when the gate opens, once all containers run.
+async fn running(world: &World, gate: &Gate, pods: usize, limit: u64, script: &str) -> Vec<Pod> {
+    let mut job = job("job", gate.spec(world, sidecar(world, "log", script)));
+    for (field, value) in [("parallelism", json!(pods)), ("completions", json!(pods)), ("backoffLimit", json!(limit))] {
+        job["spec"][field] = value;
+    }
     world.create_job(job).await;
+    eventually("all pods to run", || async {
+        let all = world.pods().await;
+        (all.iter().filter(|pod| running_containers(pod) == 2).count() == pods).then_some(all)
+    })
+    .await
 }
 
-/// As [`create`]; waits until all containers run, which is before the mains end.
-async fn running(world: &World, pods: u64, limit: u64) -> Vec<Pod> {
-    let ends = uptime() + ALL_RUN;
-    create(world, pods, limit, ends).await;
-    let all = eventually("all pods to run", || async {
-        let all = world.pods().await;
-        (all.iter().filter(|pod| running_containers(pod) == 2).count() as u64 == pods).then_some(all)
-    })
-    .await;
-    assert!(uptime() < ends, "the machine is too slow: the mains end one by one");
+/// As [`running`]; the mains end.
+async fn ending(world: &World, pods: usize, limit: u64) -> Vec<Pod> {
+    let mut gate = Gate::new().await;
+    let all = running(world, &gate, pods, limit, EXITS_143).await;
+    gate.open(pods);
+    // It stays open until the last one has taken its line.
+    let ended = |pods: Vec<Pod>| pods.iter().all(|pod| main_end(pod).is_some()).then_some(());
+    eventually("all mains to end", || async { ended(world.pods().await) }).await;
     all
 }
 
@@ -63,7 +86,11 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 fn running_containers(pod: &Pod) -> usize {
-    statuses(pod).filter(|status| status.state.as_ref().is_some_and(|state| state.running.is_some())).count()
+    statuses(pod).filter(|status| is_running(status)).count()
+}
+
+fn is_running(status: &ContainerStatus) -> bool {
+    status.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
 /// When the main has ended.
@@ -117,7 +144,7 @@ async fn stop(world: &World, pod: &str, container: &str) {
 async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
     let world = World::new("headroom-20").await;
     let _controller = Controller::start(&world).await;
-    running(&world, 20, 6).await;
+    ending(&world, 20, 6).await;
     all_succeed(&world, 20).await;
     let pods = world.pods().await;
     assert!(spread(&pods) <= AT_ONCE, "the mains ended over {} s", spread(&pods));
@@ -130,84 +157,13 @@ async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
 #[tokio::test]
 async fn a_naive_swap_fails_the_same_job() {
     let world = World::new("headroom-naive").await;
-    let pods = running(&world, 20, 6).await;
-    join_all(names(&pods).into_iter().map(|name| world.pod_is(name, "done", |pod| main_end(pod).is_some()))).await;
+    let pods = ending(&world, 20, 6).await;
     let (api, params) = (world.api::<Pod>(), PatchParams::default());
     let patch = Patch::Strategic(json!({"spec": {"containers": [{"name": "log", "image": world.images.exit}]}}));
     join_all(names(&pods).into_iter().map(|name| api.patch(name, &params, &patch))).await;
     world.job_ends("job", "Failed").await;
     let reasons = status(&world).await.conditions.unwrap_or_default().into_iter().filter_map(|condition| condition.reason);
     assert!(reasons.collect::<Vec<_>>().contains(&"BackoffLimitExceeded".to_owned()));
-    world.done().await;
-}
-
-/// Two mains are restarted by the user before they end, and the sidecar of a pod that waits while others are swapped.
-#[tokio::test]
-async fn restarts_by_the_user_are_counted() {
-    let world = World::new("headroom-restarts").await;
-    let _controller = Controller::start(&world).await;
-    let pods = running(&world, 12, 6).await;
-    for name in &names(&pods)[..2] {
-        stop(&world, name, "main").await;
-    }
-    let waits = eventually("a pod to wait while another one is swapped", || async {
-        let pods = world.pods().await;
-        let swapped = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.containers[1].image.as_ref() == Some(&world.images.exit));
-        pods.iter().find(swapped)?;
-        pods.iter().rev().find(|pod| !swapped(pod)).map(ResourceExt::name_any)
-    })
-    .await;
-    stop(&world, &waits, "log").await;
-    all_succeed(&world, 12).await;
-    let restarts: i32 =
-        world.pods().await.iter().flat_map(|pod| statuses(pod).map(|status| status.restart_count).collect::<Vec<_>>()).sum();
-    assert!(restarts >= 14, "the restarts of the user are not there: {restarts}");
-    assert_eq!(told_of_job(&world).await, []);
-    world.done().await;
-}
-
-/// Not one swap fits, so the phase of the pods is written.
-#[tokio::test]
-async fn twenty_pods_complete_where_no_restart_is_allowed() {
-    let world = World::new("headroom-finish").await;
-    let _controller = Controller::start(&world).await;
-    running(&world, 20, 0).await;
-    all_succeed(&world, 20).await;
-    assert_eq!((swapped_in(&world.namespace), told_of_job(&world).await), (vec![], vec![]));
-    world.done().await;
-}
-
-/// Not one swap fits: nothing is touched, one Event says why, and the Job completes as soon as the limit is raised.
-#[tokio::test]
-async fn the_job_completes_when_the_user_raises_the_limit() {
-    let world = World::new("headroom-raise").await;
-    let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
-    create(&world, 6, 0, uptime() + 10).await;
-    is_told_once(&world).await;
-    let raise = Patch::Merge(json!({"spec": {"backoffLimit": 2}}));
-    world.api::<Job>().patch("job", &PatchParams::default(), &raise).await.expect("a live Job takes another backoffLimit");
-    all_succeed(&world, 6).await;
-    assert_swapped_once(&world.namespace, &names(&world.pods().await));
-    world.done().await;
-}
-
-/// The same, and the user ends the sidecars instead.
-#[tokio::test]
-async fn the_job_completes_when_the_user_ends_the_sidecars() {
-    let world = World::new("headroom-by-hand").await;
-    let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
-    let ends = uptime() + 10;
-    let mut job = job("job", spec("OnFailure", vec![main_until(&world, ends), sidecar(&world, "log", EXITS_0)]));
-    job["spec"]["parallelism"] = json!(3);
-    job["spec"]["completions"] = json!(3);
-    job["spec"]["backoffLimit"] = json!(0);
-    world.create_job(job).await;
-    is_told_once(&world).await;
-    for pod in world.pods().await {
-        stop(&world, &pod.name_any(), "log").await;
-    }
-    all_succeed(&world, 3).await;
-    assert_swapped_once(&world.namespace, &[]);
     world.done().await;
 }
 
@@ -223,4 +179,80 @@ async fn is_told_once(world: &World) {
     let written = written_in(&world.namespace);
     assert!(written.iter().all(|write| write.resource == "events") && written.len() == 1, "{written:#?}");
     assert_eq!(status(world).await.failed.unwrap_or_default(), 0);
+}
+
+mod long {
+    use super::*;
+
+    /// Two mains are restarted by the user before they end, and the sidecar of a pod that waits while others are swapped.
+    #[tokio::test]
+    async fn restarts_by_the_user_are_counted() {
+        let world = World::new("headroom-restarts").await;
+        let _controller = Controller::start(&world).await;
+        let mut gate = Gate::new().await;
+        let pods = running(&world, &gate, 12, 6, EXITS_143).await;
+        for name in &names(&pods)[..2] {
+            stop(&world, name, "main").await;
+            world
+                .pod_is(name, "restarted by the user", |pod| statuses(pod).any(|status| status.restart_count == 1 && is_running(status)))
+                .await;
+        }
+        gate.open(12);
+        let waits = eventually("a pod to wait while another one is swapped", || async {
+            let pods = world.pods().await;
+            let swapped = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.containers[1].image.as_ref() == Some(&world.images.exit));
+            pods.iter().find(swapped)?;
+            pods.iter().rev().find(|pod| !swapped(pod)).map(ResourceExt::name_any)
+        })
+        .await;
+        stop(&world, &waits, "log").await;
+        all_succeed(&world, 12).await;
+        let restarts: i32 =
+            world.pods().await.iter().flat_map(|pod| statuses(pod).map(|status| status.restart_count).collect::<Vec<_>>()).sum();
+        assert!(restarts >= 14, "the restarts of the user are not there: {restarts}");
+        assert_eq!(told_of_job(&world).await, []);
+        world.done().await;
+    }
+
+    /// Not one swap fits, so the phase of the pods is written.
+    #[tokio::test]
+    async fn twenty_pods_complete_where_no_restart_is_allowed() {
+        let world = World::new("headroom-finish").await;
+        let _controller = Controller::start(&world).await;
+        ending(&world, 20, 0).await;
+        all_succeed(&world, 20).await;
+        assert_eq!((swapped_in(&world.namespace), told_of_job(&world).await), (vec![], vec![]));
+        world.done().await;
+    }
+
+    /// Not one swap fits: nothing is touched, one Event says why, and the Job completes as soon as the limit is raised.
+    #[tokio::test]
+    async fn the_job_completes_when_the_user_raises_the_limit() {
+        let world = World::new("headroom-raise").await;
+        let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
+        ending(&world, 6, 0).await;
+        is_told_once(&world).await;
+        let raise = Patch::Merge(json!({"spec": {"backoffLimit": 2}}));
+        world.api::<Job>().patch("job", &PatchParams::default(), &raise).await.expect("a live Job takes another backoffLimit");
+        all_succeed(&world, 6).await;
+        assert_swapped_once(&world.namespace, &names(&world.pods().await));
+        world.done().await;
+    }
+
+    /// The same, and the user ends the sidecars instead.
+    #[tokio::test]
+    async fn the_job_completes_when_the_user_ends_the_sidecars() {
+        let world = World::new("headroom-by-hand").await;
+        let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
+        let mut gate = Gate::new().await;
+        running(&world, &gate, 3, 0, EXITS_0).await;
+        gate.open(3);
+        is_told_once(&world).await;
+        for pod in world.pods().await {
+            stop(&world, &pod.name_any(), "log").await;
+        }
+        all_succeed(&world, 3).await;
+        assert_swapped_once(&world.namespace, &[]);
+        world.done().await;
+    }
 }
