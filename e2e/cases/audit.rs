@@ -37,17 +37,29 @@ impl Written {
 }
 
 /// Everything that the controller of this namespace wrote, in order. Where it is an installation, what that keeps beside itself (its
-/// Lease, what it has learned of nodes) is left out.
+/// Lease, what it has learned of nodes) is left out; where others share it, what it wrote in their namespaces.
 pub fn written_in(namespace: &str) -> Vec<Written> {
     let beside = system_namespace(namespace);
     let accounts = [namespace, &beside].map(|namespace| format!("system:serviceaccount:{namespace}:swaplet"));
-    let entries = entries_of(&accounts).into_iter().filter(|entry| entry["objectRef"]["namespace"] != *beside);
-    entries.filter_map(|entry| read(&entry, None)).collect()
+    let is_here = |entry: &&Arc<Value>| {
+        let at = entry["objectRef"]["namespace"].as_str().unwrap_or_default();
+        at != beside && (at == namespace || system_namespace(at) != beside)
+    };
+    entries_of(&accounts).iter().filter(is_here).filter_map(|entry| read(entry, None)).collect()
+}
+
+/// The namespaces of the installations that work in more than one namespace, by these.
+static WORKS_IN: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
+
+/// Says that an installation in `system_namespace` works in this namespace, and in others.
+pub fn works_in(namespace: &str, system_namespace: &str) {
+    WORKS_IN.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned(), system_namespace.to_owned());
 }
 
 /// The namespace of an installation that works in this one.
 pub fn system_namespace(namespace: &str) -> String {
-    format!("{namespace}-system")
+    let works_in = WORKS_IN.lock().unwrap_or_else(PoisonError::into_inner);
+    works_in.get(namespace).cloned().unwrap_or_else(|| format!("{namespace}-system"))
 }
 
 /// Everything that a user wrote, in order; in one namespace, or anywhere.

@@ -44,6 +44,7 @@ mod restart_openkruise;
 mod restart_parking;
 mod restart_virtual;
 mod rights;
+mod shared;
 mod terminate;
 mod virtual_kubelet;
 mod virtual_nodes;

@@ -1,7 +1,9 @@
 //! What a case lives in: a client, a namespace of its own, and waiting with an end.
 
 use std::fmt::Debug;
+use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Api, Client};
 use serde_json::json;
@@ -21,6 +23,7 @@ use tokio::time::{Instant, sleep};
 use crate::audit::system_namespace;
 use crate::images::Images;
 use crate::leashes;
+use crate::shared::{Shared, namespace_of};
 
 /// Everything that a case waits for happens within this time, on a machine with two busy cores.
 pub const PATIENCE: Duration = Duration::from_secs(180);
@@ -35,6 +38,34 @@ pub struct World {
     pub images: &'static Images,
     pub kubeconfig: PathBuf,
     _folder: tempfile::TempDir,
+    _took: Took,
+}
+
+/// Writes how long a case took into the file that `SWAPLET_E2E_TIMES` names, however it ends.
+struct Took {
+    case: String,
+    start: Instant,
+}
+
+impl Took {
+    fn new(case: &str) -> Self {
+        // Tests have threads of their own, but for those that run one after the other.
+        let thread = std::thread::current().name().filter(|name| name.contains("::")).map(str::to_owned);
+        Self { case: thread.unwrap_or_else(|| case.to_owned()), start: Instant::now() }
+    }
+}
+
+impl Drop for Took {
+    fn drop(&mut self) {
+        let Some(file) = std::env::var_os("SWAPLET_E2E_TIMES") else { return };
+        let failed = if std::thread::panicking() { " FAILED" } else { "" };
+        let line = format!("{} {}{failed}\n", self.start.elapsed().as_secs(), self.case);
+        // One write per line: other cases write at the same time.
+        let written = OpenOptions::new().append(true).create(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
+        if let Err(error) = written {
+            println!("{}: {error}", file.display());
+        }
+    }
 }
 
 pub fn variable(name: &str) -> String {
@@ -44,6 +75,11 @@ pub fn variable(name: &str) -> String {
 /// The file that says what was not run against an installation, if cases are run against installations.
 pub fn installed() -> Option<PathBuf> {
     std::env::var_os("SWAPLET_E2E_INSTALLED").map(PathBuf::from)
+}
+
+/// The installation that the case of this namespace has in common with others.
+fn shared(namespace: &str) -> Option<Shared> {
+    installed().and_then(|_| Shared::of(namespace))
 }
 
 impl World {
@@ -64,16 +100,22 @@ impl World {
     }
 
     async fn create(case: &str, labels: serde_json::Value) -> Self {
+        let took = Took::new(case);
         let _ = rustls::crypto::ring::default_provider().install_default();
         let images = IMAGES.get_or_init(|| async { Images::push(&variable("SWAPLET_E2E_REGISTRY")).await }).await;
         let client = Client::try_default().await.expect("KUBECONFIG");
-        let namespace = format!("e2e-{case}-{}", std::process::id());
+        let namespace = namespace_of(case);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
-        let created: Namespace = serde_json::from_value(object).unwrap();
-        Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &created).await.unwrap();
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        if let Some(shared) = shared(&namespace) {
+            shared.make_namespaces(&client, &leashes::labels().await).await;
+            namespaces.patch(&namespace, &PatchParams::default(), &Patch::Merge(object)).await.unwrap();
+        } else {
+            namespaces.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        }
         let folder = tempfile::tempdir().unwrap();
         let kubeconfig = account(&client, &namespace, folder.path()).await;
-        let world = Self { client, namespace, images, kubeconfig, _folder: folder };
+        let world = Self { client, namespace, images, kubeconfig, _folder: folder, _took: took };
         let accounts: Api<ServiceAccount> = world.api();
         eventually("the default ServiceAccount", || async { accounts.get_opt("default").await.unwrap() }).await;
         world
@@ -156,11 +198,15 @@ impl World {
         if installed().is_some() { system_namespace(&self.namespace) } else { self.namespace.clone() }
     }
 
-    /// The end of a case that went well.
+    /// The end of a case that went well. A namespace of a shared installation stays, for that watches it.
     pub async fn done(self) {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let _ = self.api::<Job>().delete_collection(&DeleteParams::background(), &ListParams::default()).await;
         let _ = self.api::<Pod>().delete_collection(&now, &ListParams::default()).await;
         let _ = Api::<ClusterRoleBinding>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
+        if shared(&self.namespace).is_some() {
+            return;
+        }
         let _ = Api::<Namespace>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
     }
 }

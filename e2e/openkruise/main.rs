@@ -25,6 +25,9 @@ mod pods;
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod process;
 mod restart;
+#[path = "../cases/shared.rs"]
+#[allow(dead_code, reason = "no case of these shares an installation")]
+mod shared;
 #[path = "../cases/virtual_kubelet.rs"]
 #[allow(dead_code, reason = "shared with the other cases; each uses a part")]
 mod virtual_kubelet;

@@ -16,6 +16,7 @@ use crate::audit::system_namespace;
 use crate::images::push_work;
 use crate::pull_jobs::crds_are_there;
 use crate::restart::install_crd;
+use crate::shared::Shared;
 use crate::world::{World, eventually, kubectl, variable};
 
 static CONTROLLER: OnceCell<String> = OnceCell::const_new();
@@ -25,6 +26,7 @@ pub struct Installation {
     client: kube::Client,
     pub namespace: String,
     values: String,
+    is_shared: bool,
 }
 
 impl Installation {
@@ -32,18 +34,24 @@ impl Installation {
         // As on a cluster with OpenKruise: the CRDs are there, and of somebody else.
         install_crd().await;
         crds_are_there().await;
-        let image = CONTROLLER.get_or_init(push_controller).await;
-        let namespace = system_namespace(&world.namespace);
+        let installation = Self::of(world).await;
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
-        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}});
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": installation.namespace, "labels": labels}});
         let object: Namespace = serde_json::from_value(object).unwrap();
         Api::<Namespace>::all(world.client.clone()).create(&PostParams::default(), &object).await.unwrap();
+        installation
+    }
+
+    /// The one that works in the namespace of this world, or will.
+    pub async fn of(world: &World) -> Self {
+        let image = CONTROLLER.get_or_init(push_controller).await;
+        let namespace = system_namespace(&world.namespace);
         // OpenKruise may be on the cluster for cases about it.
         let values = format!(
             "image={image},terminate.exitImage={},namespaces={{{}}},openkruise.coexist=own,log.format=json",
             world.images.exit, world.namespace
         );
-        Self { client: world.client.clone(), namespace, values }
+        Self { client: world.client.clone(), namespace, values, is_shared: Shared::of(&world.namespace).is_some() }
     }
 
     /// It works in all namespaces of the cluster: for cases that are alone there.
@@ -168,10 +176,10 @@ impl Installation {
     }
 }
 
-/// One that works everywhere would act on the cases after one that failed.
+/// One that works everywhere would act on the cases after one that failed. One that others share goes on for them.
 impl Drop for Installation {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.is_shared {
             let deletion = ["delete", "deployments", "--all", "--wait=false", "-n", &self.namespace];
             let _ = std::process::Command::new("kubectl").args(deletion).status();
         }

@@ -4,36 +4,57 @@ use std::process::Command;
 
 use super::chart::helm;
 use super::installation::Installation;
+use crate::shared::Shared;
 use crate::world::World;
 
-pub struct Installed(Installation);
+pub struct Installed {
+    installation: Installation,
+    /// The namespace of its case, where others have the same installation.
+    shared_by: Option<String>,
+}
 
 impl Installed {
     /// Installs it with these flags of `swaplet run` and waits until a replica leads.
     pub async fn start(world: &World, arguments: &[&str]) -> Self {
-        let installation = Installation::new(world).await;
         let values = values(world, arguments);
-        installation.helm("install", &["--set", &values]).await;
-        installation.leader().await;
-        Self(installation)
+        let Some(shared) = Shared::of(&world.namespace) else {
+            let installation = Installation::new(world).await;
+            installation.helm("install", &["--set", &values]).await;
+            installation.leader().await;
+            return Self { installation, shared_by: None };
+        };
+        let install = async || {
+            let installation = Installation::new(world).await;
+            installation.helm("install", &["--set", &values, "--set", &format!("namespaces={{{}}}", shared.namespaces())]).await;
+            installation.leader().await;
+        };
+        shared.install(&values, install).await;
+        Self { installation: Installation::of(world).await, shared_by: Some(world.namespace.clone()) }
     }
 
     /// SIGKILL to the replica that leads; comes back when another one does.
     pub async fn kill_leader(&self) {
-        let leader = self.0.leader().await;
-        self.0.kill_for_good(&leader).await;
-        self.0.leader_after(&leader).await;
+        assert_eq!(self.shared_by, None, "it is not this case's alone");
+        let leader = self.installation.leader().await;
+        self.installation.kill_for_good(&leader).await;
+        self.installation.leader_after(&leader).await;
     }
 }
 
 /// Where the case fails its log is shown, and all but its pods is left, as the namespace of the case is.
 impl Drop for Installed {
     fn drop(&mut self) {
-        let namespace = &*self.0.namespace;
+        let namespace = &*self.installation.namespace;
         if std::thread::panicking() {
             let label = "app.kubernetes.io/name=swaplet";
             let output = Command::new("kubectl").args(["logs", "-n", namespace, "-l", label, "--tail=-1", "--prefix"]).output();
-            println!("{}", output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default());
+            let log = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+            // What it has done for other cases says nothing of this one.
+            let other = |line: &&str| self.shared_by.as_ref().is_some_and(|own| line.contains("e2e-") && !line.contains(&**own));
+            log.lines().filter(|line| !other(line)).for_each(|line| println!("{line}"));
+            return;
+        }
+        if self.shared_by.is_some() {
             return;
         }
         // Nobody has anything parked at the end of a case, whose own namespace is about to go.
