@@ -99,42 +99,52 @@ async fn an_installation_survives_the_death_of_its_leader_an_upgrade_and_its_own
     world.done().await;
 }
 
-/// The machine has nothing else to do meanwhile.
+/// So many Jobs while so many leaders die, and so many during an upgrade.
+struct Load {
+    killed: u32,
+    deaths: usize,
+    upgraded: u32,
+}
+
+impl Load {
+    async fn fails_no_job(self, world: World, installation: Installation) {
+        installation.helm("install", &[]).await;
+        let (mut jobs, ()) = tokio::join!(world.stream_of_jobs("killed", self.killed), async {
+            let mut leader = installation.leader().await;
+            for _ in 0..self.deaths {
+                installation.kill_for_good(&leader).await;
+                leader = installation.leader_after(&leader).await;
+                // It leads for a while.
+                sleep(Duration::from_secs(5)).await;
+            }
+        });
+        let upgrade = installation.helm("upgrade", &["--set", "log.format=text"]);
+        let (more, ()) = tokio::join!(world.stream_of_jobs("upgraded", self.upgraded), upgrade);
+        jobs.extend(more);
+        world.all_complete(&jobs).await;
+        // The API server counts the changes of a spec, also one whose answer nobody has waited for: a pod begins with 1.
+        let pods = world.pods().await.into_iter().filter(|pod| pod.metadata.owner_references.is_some());
+        let changed: Vec<_> = pods.map(|pod| (pod.metadata.generation, pod.metadata.name)).collect();
+        assert!(
+            changed.len() >= jobs.len() && changed.iter().all(|(generation, _)| *generation == Some(2)),
+            "one change of an image per pod: {changed:?}"
+        );
+        installation.uninstall().await;
+        installation.done().await;
+        world.done().await;
+    }
+}
+
 #[tokio::test]
-async fn ten_dead_leaders_and_an_upgrade_fail_none_of_hundreds_of_jobs() {
-    let world = World::new("install-load").await;
-    let installation = Installation::new(&world).await.everywhere();
-    installation.helm("install", &[]).await;
-    let (mut jobs, ()) = tokio::join!(world.stream_of_jobs("killed", 300), async {
-        let mut leader = installation.leader().await;
-        for _ in 0..10 {
-            installation.kill_for_good(&leader).await;
-            leader = installation.leader_after(&leader).await;
-            // It leads for a while.
-            sleep(Duration::from_secs(5)).await;
-        }
-    });
-    let (more, ()) = tokio::join!(world.stream_of_jobs("upgraded", 60), installation.helm("upgrade", &["--set", "log.format=text"]));
-    jobs.extend(more);
-    world.all_complete(&jobs).await;
-    // The API server counts the changes of a spec, also one whose answer nobody has waited for: a pod begins with 1.
-    let pods = world.pods().await.into_iter().filter(|pod| pod.metadata.owner_references.is_some());
-    let changed: Vec<_> = pods.map(|pod| (pod.metadata.generation, pod.metadata.name)).collect();
-    assert!(
-        changed.len() >= jobs.len() && changed.iter().all(|(generation, _)| *generation == Some(2)),
-        "one change of an image per pod: {changed:?}"
-    );
-    installation.uninstall().await;
-    installation.done().await;
-    world.done().await;
+async fn two_dead_leaders_and_an_upgrade_fail_no_job() {
+    let world = World::new("install-deaths").await;
+    let installation = Installation::new(&world).await;
+    Load { killed: 32, deaths: 2, upgraded: 8 }.fails_no_job(world, installation).await;
 }
 
 /// For so long nothing happens.
-const IDLE: Duration = Duration::from_secs(600);
-
-#[tokio::test]
-async fn an_idle_installation_writes_its_lease_and_nothing_else() {
-    let world = World::new("install-idle").await;
+async fn only_the_lease_is_written_for(idle: Duration, case: &str) {
+    let world = World::new(case).await;
     let installation = Installation::new(&world).await;
     let all = format!("{},restart.enabled=true,predownload.enabled=true", jobs_by(&world));
     installation.helm("install", &["--set", &all]).await;
@@ -148,7 +158,7 @@ async fn an_idle_installation_writes_its_lease_and_nothing_else() {
 
     let asked = 'of_one_leader: loop {
         let (leader, since, start) = (installation.leader().await, time_of_day(), Instant::now());
-        while start.elapsed() < IDLE {
+        while start.elapsed() < idle {
             sleep(Duration::from_secs(5)).await;
             // Whom a busy machine has kept from its Lease for too long gives way to another one, which begins with lists.
             if installation.leader().await != leader {
@@ -164,6 +174,12 @@ async fn an_idle_installation_writes_its_lease_and_nothing_else() {
     installation.uninstall().await;
     installation.done().await;
     world.done().await;
+}
+
+/// Longer than whatever it does each half minute or each minute.
+#[tokio::test]
+async fn an_idle_installation_writes_its_lease_and_nothing_else() {
+    only_the_lease_is_written_for(Duration::from_secs(100), "install-idle").await;
 }
 
 #[tokio::test]
@@ -217,4 +233,22 @@ async fn what_is_parked_when_an_installation_goes_comes_back() {
     assert!(!after.labels().contains_key("swaplet.io/parked") && !after.annotations().contains_key("swaplet.io/parked"));
     installation.done().await;
     restart.world.done().await;
+}
+
+mod long {
+    use super::*;
+
+    /// The machine has nothing else to do meanwhile.
+    #[tokio::test]
+    async fn ten_dead_leaders_and_an_upgrade_fail_none_of_hundreds_of_jobs() {
+        let world = World::new("install-load").await;
+        let installation = Installation::new(&world).await.everywhere();
+        Load { killed: 300, deaths: 10, upgraded: 60 }.fails_no_job(world, installation).await;
+    }
+
+    /// A dozen watches are renewed meanwhile.
+    #[tokio::test]
+    async fn an_installation_that_is_idle_for_ten_minutes_writes_its_lease_and_nothing_else() {
+        only_the_lease_is_written_for(Duration::from_secs(600), "install-idle-long").await;
+    }
 }

@@ -96,23 +96,8 @@ async fn on_a_virtual_node(case: &str, options: &[&str], expected: [&str; 3], ve
 }
 
 #[tokio::test]
-async fn on_a_node_that_updates_every_way_works() {
-    on_a_virtual_node("probe-updates", &[], ["Works", "Works", "Works"], "VirtualUpdates").await;
-}
-
-#[tokio::test]
-async fn on_a_node_that_updates_and_is_polled_every_way_works() {
-    on_a_virtual_node("probe-poll", &["--status", "poll"], ["Works", "Works", "Works"], "VirtualUpdates").await;
-}
-
-#[tokio::test]
 async fn on_a_node_that_ignores_images_finish_works() {
     on_a_virtual_node("probe-inert", &["--profile", "inert"], ["SwapWithoutEffect", "NotTried", "Works"], "VirtualInert").await;
-}
-
-#[tokio::test]
-async fn on_a_node_that_fails_on_images_finish_works() {
-    on_a_virtual_node("probe-rejects", &["--profile", "rejects"], ["SwapRejected", "PodFailedAfterSwap", "Works"], "VirtualRejects").await;
 }
 
 /// Nothing is created for it.
@@ -158,4 +143,24 @@ async fn ctrl_c_deletes_the_pod_and_says_so() {
     is_clean(&world).await;
     rights.take_back().await;
     world.done().await;
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test]
+    async fn on_a_node_that_updates_every_way_works() {
+        on_a_virtual_node("probe-updates", &[], ["Works", "Works", "Works"], "VirtualUpdates").await;
+    }
+
+    #[tokio::test]
+    async fn on_a_node_that_updates_and_is_polled_every_way_works() {
+        on_a_virtual_node("probe-poll", &["--status", "poll"], ["Works", "Works", "Works"], "VirtualUpdates").await;
+    }
+
+    #[tokio::test]
+    async fn on_a_node_that_fails_on_images_finish_works() {
+        on_a_virtual_node("probe-rejects", &["--profile", "rejects"], ["SwapRejected", "PodFailedAfterSwap", "Works"], "VirtualRejects")
+            .await;
+    }
 }

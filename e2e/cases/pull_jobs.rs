@@ -274,27 +274,6 @@ async fn two_list_jobs_at_once_share_a_node_and_tell_what_is_missing() {
     jobs.done().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_can_be_edited_and_deleted_in_the_middle_and_lives_as_long_as_it_says() {
-    let jobs = Jobs::with_pods("pull-edit").await;
-    let _controller = jobs.controller().await;
-    let (work, exit, missing) = (&jobs.world.images.work, &jobs.world.images.exit, &jobs.world.images.missing);
-    jobs.start(ONE, "edited", json!({"image": missing, "pullPolicy": {"backoffLimit": 99}})).await;
-    jobs.has_pods(true).await;
-    jobs.edit(ONE, "edited", &json!({"image": work})).await.unwrap();
-    let status = jobs.completed(ONE, "edited").await;
-    assert_eq!([&status["succeeded"], &status["failed"], &status["observedGeneration"]], [1, 0, 2], "{status}");
-    jobs.has_pods(false).await;
-    jobs.start(LIST, "deleted", json!({"images": [missing], "pullPolicy": {"backoffLimit": 99}})).await;
-    jobs.has_pods(true).await;
-    jobs.api(LIST).delete("deleted", &DeleteParams::default()).await.unwrap();
-    jobs.has_pods(false).await;
-    jobs.start(ONE, "short", json!({"image": exit, "completionPolicy": {"ttlSecondsAfterFinished": 1}})).await;
-    eventually("the job to be deleted", || async { jobs.api(ONE).get_opt("short").await.unwrap().is_none().then_some(()) }).await;
-    jobs.has_pods(false).await;
-    jobs.done().await;
-}
-
 /// One life of a controller after another, each killed right after the API server has carried out another kind of write of its.
 #[tokio::test(flavor = "multi_thread")]
 async fn controllers_that_die_at_every_kind_of_write_end_the_job_as_one_that_does_not() {
@@ -416,4 +395,29 @@ async fn a_never_job_pulls_a_private_image_with_the_secret_of_its_own_namespace_
     assert!(status["message"].as_str().unwrap().contains("newer kubelets check the pull secrets of each pod again"), "{status}");
     jobs.has_pods(false).await;
     jobs.done().await;
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_job_can_be_edited_and_deleted_in_the_middle_and_lives_as_long_as_it_says() {
+        let jobs = Jobs::with_pods("pull-edit").await;
+        let _controller = jobs.controller().await;
+        let (work, exit, missing) = (&jobs.world.images.work, &jobs.world.images.exit, &jobs.world.images.missing);
+        jobs.start(ONE, "edited", json!({"image": missing, "pullPolicy": {"backoffLimit": 99}})).await;
+        jobs.has_pods(true).await;
+        jobs.edit(ONE, "edited", &json!({"image": work})).await.unwrap();
+        let status = jobs.completed(ONE, "edited").await;
+        assert_eq!([&status["succeeded"], &status["failed"], &status["observedGeneration"]], [1, 0, 2], "{status}");
+        jobs.has_pods(false).await;
+        jobs.start(LIST, "deleted", json!({"images": [missing], "pullPolicy": {"backoffLimit": 99}})).await;
+        jobs.has_pods(true).await;
+        jobs.api(LIST).delete("deleted", &DeleteParams::default()).await.unwrap();
+        jobs.has_pods(false).await;
+        jobs.start(ONE, "short", json!({"image": exit, "completionPolicy": {"ttlSecondsAfterFinished": 1}})).await;
+        eventually("the job to be deleted", || async { jobs.api(ONE).get_opt("short").await.unwrap().is_none().then_some(()) }).await;
+        jobs.has_pods(false).await;
+        jobs.done().await;
+    }
 }

@@ -200,11 +200,6 @@ async fn one_of_two_containers_under_always() {
 }
 
 #[tokio::test]
-async fn one_of_two_containers_under_on_failure() {
-    one_of_two("restart-onfailure", "OnFailure").await;
-}
-
-#[tokio::test]
 async fn one_of_two_containers_under_never() {
     one_of_two("restart-never", "Never").await;
 }
@@ -262,19 +257,6 @@ async fn a_crash_loop_is_left_within_three_seconds() {
     panic!("it took {took:?} s");
 }
 
-/// OpenKruise leaves the second one waiting for ever (its issue 2474).
-#[tokio::test]
-async fn two_requests_at_once_both_end() {
-    let restart = Restarts::new("restart-two").await;
-    let _controller = restart.controller().await;
-    restart.run_pod("Always", COUNTS).await;
-    let forced = json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}});
-    tokio::join!(restart.request("a", &forced), restart.request("b", &forced));
-    assert_eq!((restart.completed("a").await, restart.completed("b").await), (succeeded(), succeeded()));
-    assert_eq!(restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"), 2);
-    restart.world.done().await;
-}
-
 /// A container that is ready when it is started for the first time, and later only when there is a file `go`.
 fn ready_once(world: &World) -> Value {
     let mut app = container(world, "app", COUNTS);
@@ -302,20 +284,6 @@ async fn the_second_of_two_in_order_waits_until_the_first_is_ready() {
     restart.world.done().await;
 }
 
-#[tokio::test]
-async fn a_pod_that_is_deleted_halfway_ends_the_request() {
-    let restart = Restarts::new("restart-deleted").await;
-    let _controller = restart.controller().await;
-    // It is not ready any more, so the request goes on for as long as the pod is there.
-    restart.run_pod_with("Always", ready_once(&restart.world)).await;
-    restart.request("r", &app()).await;
-    restart.world.pod_is("p", "changed", is_changed).await;
-    restart.world.api::<Pod>().delete("p", &Default::default()).await.unwrap();
-    let over = restart.completed("r").await;
-    assert_eq!((&over[0]["phase"], &over[0]["message"]), (&json!("Failed"), &json!("pod has gone")));
-    restart.world.done().await;
-}
-
 async fn killed_at_every_write(case: &str, policy: &str) {
     let mut restart = Restarts::new(case).await;
     restart.run_pod(policy, COUNTS).await;
@@ -330,12 +298,8 @@ async fn killed_at_every_write(case: &str, policy: &str) {
 }
 
 #[tokio::test]
-async fn controllers_that_die_at_every_write_restart_it_once() {
-    tokio::join!(
-        killed_at_every_write("restart-dies-always", "Always"),
-        killed_at_every_write("restart-dies-onfailure", "OnFailure"),
-        killed_at_every_write("restart-dies-never", "Never"),
-    );
+async fn controllers_that_die_at_every_write_restart_it_once_under_never() {
+    killed_at_every_write("restart-dies-never", "Never").await;
 }
 
 /// What OpenKruise's webhook refuses is refused by the schema.
@@ -404,4 +368,50 @@ async fn a_native_sidecar_is_restarted_in_place() {
     assert_eq!((native(&after), restarts(&after, "app")), (Some((true, 1)), 0));
     assert_eq!((before.uid(), started(&before, "app")), (after.uid(), started(&after, "app")));
     restart.world.done().await;
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test]
+    async fn controllers_that_die_at_every_write_restart_it_once_under_always() {
+        killed_at_every_write("restart-dies-always", "Always").await;
+    }
+
+    #[tokio::test]
+    async fn controllers_that_die_at_every_write_restart_it_once_under_on_failure() {
+        killed_at_every_write("restart-dies-onfailure", "OnFailure").await;
+    }
+
+    #[tokio::test]
+    async fn one_of_two_containers_under_on_failure() {
+        one_of_two("restart-onfailure", "OnFailure").await;
+    }
+
+    /// OpenKruise leaves the second one waiting for ever (its issue 2474).
+    #[tokio::test]
+    async fn two_requests_at_once_both_end() {
+        let restart = Restarts::new("restart-two").await;
+        let _controller = restart.controller().await;
+        restart.run_pod("Always", COUNTS).await;
+        let forced = json!({"podName": "p", "containers": [{"name": "app"}], "strategy": {"forceRecreate": true}});
+        tokio::join!(restart.request("a", &forced), restart.request("b", &forced));
+        assert_eq!((restart.completed("a").await, restart.completed("b").await), (succeeded(), succeeded()));
+        assert_eq!(restarts(&restart.world.pod_is("p", "there", |_| true).await, "app"), 2);
+        restart.world.done().await;
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_is_deleted_halfway_ends_the_request() {
+        let restart = Restarts::new("restart-deleted").await;
+        let _controller = restart.controller().await;
+        // It is not ready any more, so the request goes on for as long as the pod is there.
+        restart.run_pod_with("Always", ready_once(&restart.world)).await;
+        restart.request("r", &app()).await;
+        restart.world.pod_is("p", "changed", is_changed).await;
+        restart.world.api::<Pod>().delete("p", &Default::default()).await.unwrap();
+        let over = restart.completed("r").await;
+        assert_eq!((&over[0]["phase"], &over[0]["message"]), (&json!("Failed"), &json!("pod has gone")));
+        restart.world.done().await;
+    }
 }

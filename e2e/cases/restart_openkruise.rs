@@ -131,23 +131,8 @@ async fn second_waits(case: &str, strategy: Value) {
 }
 
 #[tokio::test]
-async fn crr_e1b_crr_e2_two_containers_do_not_wait_for_each_other() {
-    do_not_wait("crr-e2", json!({})).await;
-}
-
-#[tokio::test]
 async fn crr_e2b_ordered_the_second_waits_for_the_post_start_of_the_first() {
     second_waits("crr-e2b", json!({"orderedRecreate": true})).await;
-}
-
-#[tokio::test]
-async fn crr_e4_by_force_two_containers_do_not_wait_for_each_other() {
-    do_not_wait("crr-e4", json!({"forceRecreate": true})).await;
-}
-
-#[tokio::test]
-async fn crr_e4b_by_force_and_ordered_the_second_waits() {
-    second_waits("crr-e4b", json!({"forceRecreate": true, "orderedRecreate": true})).await;
 }
 
 /// The kubelet runs the pod's own hook.
@@ -164,22 +149,6 @@ async fn crr_e3_the_pre_stop_hook_runs_to_its_end() {
     assert_eq!(request.data["spec"]["containers"][0]["preStop"], hook("preStop")["preStop"], "as OpenKruise's webhook copies it");
     let created = request.creation_timestamp().unwrap().0;
     assert!(seconds(created, finished(&after, "app")) >= HOOK);
-    case.world.done().await;
-}
-
-/// OpenKruise leaves the states at Pending; here they say what has happened. What was begun goes on, as there.
-#[tokio::test]
-async fn crr_e3b_the_deadline_passes_while_the_pre_stop_hook_runs() {
-    let case = Restarts::new("crr-e3b").await;
-    let _controller = case.controller().await;
-    run_pod(&case, hook_until_go(), false).await;
-    case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 20})).await;
-    let message = "recreating has exceeded the activeDeadlineSeconds";
-    assert_eq!(case.completed("r").await, json!([{"name": "app", "phase": "Failed", "message": message, "isKilled": true}]));
-    assert_eq!(restarts(&see(&case).await, "app"), 0);
-    go(&case).await;
-    let after = case.world.pod_is("p", "restarted all the same", |pod| restarts(pod, "app") == 1 && started(pod, "app").is_some()).await;
-    assert_eq!(restarts(&after, "sidecar"), 0);
     case.world.done().await;
 }
 
@@ -240,4 +209,40 @@ async fn crr_e3c_the_pod_is_not_ready_before_and_the_entries_of_others_stay() {
     eventually("the request to be let go", || async { case.requests.get("again").await.unwrap().finalizers().is_empty().then_some(()) })
         .await;
     case.world.done().await;
+}
+
+mod long {
+    use super::*;
+
+    /// OpenKruise leaves the states at Pending; here they say what has happened. What was begun goes on, as there.
+    #[tokio::test]
+    async fn crr_e3b_the_deadline_passes_while_the_pre_stop_hook_runs() {
+        let case = Restarts::new("crr-e3b").await;
+        let _controller = case.controller().await;
+        run_pod(&case, hook_until_go(), false).await;
+        case.request("r", &json!({"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 20})).await;
+        let message = "recreating has exceeded the activeDeadlineSeconds";
+        assert_eq!(case.completed("r").await, json!([{"name": "app", "phase": "Failed", "message": message, "isKilled": true}]));
+        assert_eq!(restarts(&see(&case).await, "app"), 0);
+        go(&case).await;
+        let after =
+            case.world.pod_is("p", "restarted all the same", |pod| restarts(pod, "app") == 1 && started(pod, "app").is_some()).await;
+        assert_eq!(restarts(&after, "sidecar"), 0);
+        case.world.done().await;
+    }
+
+    #[tokio::test]
+    async fn crr_e4_by_force_two_containers_do_not_wait_for_each_other() {
+        do_not_wait("crr-e4", json!({"forceRecreate": true})).await;
+    }
+
+    #[tokio::test]
+    async fn crr_e4b_by_force_and_ordered_the_second_waits() {
+        second_waits("crr-e4b", json!({"forceRecreate": true, "orderedRecreate": true})).await;
+    }
+
+    #[tokio::test]
+    async fn crr_e1b_crr_e2_two_containers_do_not_wait_for_each_other() {
+        do_not_wait("crr-e2", json!({})).await;
+    }
 }

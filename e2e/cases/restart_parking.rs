@@ -67,11 +67,6 @@ async fn park_and_back(case: &str, policy: &str) {
 }
 
 #[tokio::test]
-async fn an_image_without_another_name_is_parked_under_on_failure() {
-    park_and_back("park-onfailure", "OnFailure").await;
-}
-
-#[tokio::test]
 async fn an_image_without_another_name_is_parked_under_never() {
     park_and_back("park-never", "Never").await;
 }
@@ -114,11 +109,6 @@ async fn controllers_that_die_at_every_write_park_it_once_under_never() {
     killed_at_every_write("park-dies-never", "Never").await;
 }
 
-#[tokio::test]
-async fn controllers_that_die_at_every_write_park_it_once_under_on_failure() {
-    killed_at_every_write("park-dies-onfailure", "OnFailure").await;
-}
-
 /// A controller that dies when it has parked the container `app`.
 pub async fn park_and_die(restart: &Restarts, witness: &Witness, request: &str, before: &Pod) {
     restart.request(request, &forced()).await;
@@ -140,4 +130,18 @@ async fn a_container_whose_request_is_deleted_while_it_is_parked_comes_back() {
     restart.world.pod_is("p", "as it was", |pod| image(pod) == image(&before) && restarts(pod, "app") == 2).await;
     was_parked_once(&restart, &before).await;
     restart.world.done().await;
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_image_without_another_name_is_parked_under_on_failure() {
+        park_and_back("park-onfailure", "OnFailure").await;
+    }
+
+    #[tokio::test]
+    async fn controllers_that_die_at_every_write_park_it_once_under_on_failure() {
+        killed_at_every_write("park-dies-onfailure", "OnFailure").await;
+    }
 }

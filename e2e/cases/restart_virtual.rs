@@ -85,39 +85,6 @@ async fn a_node_that_updates_and_reports_a_digest() {
     }
 }
 
-/// A guess would make the provider pull what may not be there.
-#[tokio::test]
-async fn a_node_that_updates_and_reports_no_digest() {
-    let case = Case::new("crr-vk-nodigest", &["--image-id", "empty"], None, &["p"]).await;
-    let (phase, message) = case.restart("p", None).await;
-    assert!(phase == "Failed" && message.contains("the node reports no digest of its image"), "{message}");
-    assert_eq!(case.updates("p"), (0, 0));
-    case.done().await;
-}
-
-#[tokio::test]
-async fn an_inert_node_ends_the_request_within_its_deadline() {
-    let case = Case::new("crr-vk-inert", &["--profile", "inert", "--image-id", "digest"], None, &["p", "q"]).await;
-    let before = case.see("p").await;
-    let (long, short) = tokio::join!(case.restart("p", Some(150)), case.restart("q", Some(10)));
-    assert!(long.0 == "Failed" && long.1.contains("the node has not restarted it in 61 s"), "{long:?}");
-    assert_eq!(short, ("Failed".to_owned(), "recreating has exceeded the activeDeadlineSeconds".to_owned()));
-    assert_eq!((started(&case.see("p").await, "app"), case.updates("p")), (started(&before, "app"), (1, 1)));
-    case.done().await;
-}
-
-#[tokio::test]
-async fn a_node_that_says_what_it_cannot_is_not_tried() {
-    for (class, word) in [("VirtualRejects", "the node fails on a changed image"), ("VirtualInert", "the node ignores a changed image")] {
-        let name = format!("crr-vk-{}", class.to_lowercase());
-        let case = Case::new(&name, &["--profile", "rejects", "--image-id", "digest"], Some(class), &["p"]).await;
-        let (phase, message) = case.restart("p", None).await;
-        assert!(phase == "Failed" && message.contains(word), "{message}");
-        assert_eq!(case.updates("p"), (0, 0));
-        case.done().await;
-    }
-}
-
 /// One pod finds out. What it shows stands in the request, and its node is left alone from then on, also by the next life.
 #[tokio::test]
 async fn a_node_that_rejects_is_tried_once() {
@@ -134,4 +101,42 @@ async fn a_node_that_rejects_is_tried_once() {
     assert!(phase == "Failed" && message.contains("the node fails on a changed image"), "{message}");
     assert_eq!((case.updates("q"), case.updates("r")), ((0, 0), (0, 0)));
     case.done().await;
+}
+
+mod long {
+    use super::*;
+
+    /// A guess would make the provider pull what may not be there.
+    #[tokio::test]
+    async fn a_node_that_updates_and_reports_no_digest() {
+        let case = Case::new("crr-vk-nodigest", &["--image-id", "empty"], None, &["p"]).await;
+        let (phase, message) = case.restart("p", None).await;
+        assert!(phase == "Failed" && message.contains("the node reports no digest of its image"), "{message}");
+        assert_eq!(case.updates("p"), (0, 0));
+        case.done().await;
+    }
+
+    #[tokio::test]
+    async fn an_inert_node_ends_the_request_within_its_deadline() {
+        let case = Case::new("crr-vk-inert", &["--profile", "inert", "--image-id", "digest"], None, &["p", "q"]).await;
+        let before = case.see("p").await;
+        let (long, short) = tokio::join!(case.restart("p", Some(150)), case.restart("q", Some(10)));
+        assert!(long.0 == "Failed" && long.1.contains("the node has not restarted it in 61 s"), "{long:?}");
+        assert_eq!(short, ("Failed".to_owned(), "recreating has exceeded the activeDeadlineSeconds".to_owned()));
+        assert_eq!((started(&case.see("p").await, "app"), case.updates("p")), (started(&before, "app"), (1, 1)));
+        case.done().await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_says_what_it_cannot_is_not_tried() {
+        for (class, word) in [("VirtualRejects", "the node fails on a changed image"), ("VirtualInert", "the node ignores a changed image")]
+        {
+            let name = format!("crr-vk-{}", class.to_lowercase());
+            let case = Case::new(&name, &["--profile", "rejects", "--image-id", "digest"], Some(class), &["p"]).await;
+            let (phase, message) = case.restart("p", None).await;
+            assert!(phase == "Failed" && message.contains(word), "{message}");
+            assert_eq!(case.updates("p"), (0, 0));
+            case.done().await;
+        }
+    }
 }

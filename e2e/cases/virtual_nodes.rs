@@ -54,46 +54,10 @@ async fn a_node_that_updates_and_tells_little() {
     updates("vk-little", &[]).await;
 }
 
-#[tokio::test]
-async fn a_node_that_updates_and_tells_all() {
-    updates("vk-all", &["--container-ids", "new", "--restart-count", "counted", "--image-id", "digest"]).await;
-}
-
-/// Most exit containers are never seen running.
-#[tokio::test]
-async fn a_node_that_updates_and_is_polled() {
-    updates("vk-poll", &["--status", "poll"]).await;
-}
-
-/// The end of the old container is reported before the new one runs.
-#[tokio::test]
-async fn a_node_that_reports_the_gap() {
-    updates("vk-gap", &["--gap", "reported", "--start-delay", "1s"]).await;
-}
-
 /// Such a node ends the pod in the gap: under Never it would be Failed although its main exited with 0.
 #[tokio::test]
 async fn a_node_that_judges_the_pod_in_the_gap() {
     updates("vk-judged", &["--gap", "judged", "--start-delay", "1s"]).await;
-}
-
-/// What an administrator allows who knows his provider: swaps under Never too. On the provider that judges in the gap he learns why it
-/// is not allowed by itself.
-#[tokio::test]
-async fn swaps_under_never_where_they_are_allowed() {
-    let world = World::new("vk-never").await;
-    let node = VirtualNode::start(&world, &["--gap", "judged", "--start-delay", "1s"]).await;
-    node.label(&world, "VirtualUpdates").await;
-    let _controller = Controller::start_with(&world, &["--swap-under-never"]).await;
-    for (name, reaction) in [("never-0", "term=0"), ("never-143", "term=143")] {
-        world.create_pod(pod(name, placed(&world, &node, "Never", reaction))).await;
-    }
-    world.pod_ends("never-0", "Succeeded").await;
-    world.pod_ends("never-143", "Failed").await;
-    assert_eq!(world.events_of("never-0", 2).await, ["SidecarEnded", "SidecarSwapped"]);
-    assert_eq!(world.events_of("never-143", 2).await, ["PodFailedAfterSwap", "SidecarSwapped"]);
-    assert_eq!(swapped_in(&world.namespace), ["never-0", "never-143"]);
-    node.done(world).await;
 }
 
 #[tokio::test]
@@ -113,6 +77,46 @@ async fn jobs_on_a_node_that_updates() {
         let pods: Vec<Pod> = world.pods().await;
         assert_eq!(pods.iter().map(phase_of).collect::<Vec<_>>(), ["Succeeded", "Succeeded"], "no pod of a Job has failed");
         assert_eq!(swapped_in(&world.namespace).len(), 1);
+        node.done(world).await;
+    }
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_node_that_updates_and_tells_all() {
+        updates("vk-all", &["--container-ids", "new", "--restart-count", "counted", "--image-id", "digest"]).await;
+    }
+
+    /// Most exit containers are never seen running.
+    #[tokio::test]
+    async fn a_node_that_updates_and_is_polled() {
+        updates("vk-poll", &["--status", "poll"]).await;
+    }
+
+    /// The end of the old container is reported before the new one runs.
+    #[tokio::test]
+    async fn a_node_that_reports_the_gap() {
+        updates("vk-gap", &["--gap", "reported", "--start-delay", "1s"]).await;
+    }
+
+    /// What an administrator allows who knows his provider: swaps under Never too. On the provider that judges in the gap he learns why it
+    /// is not allowed by itself.
+    #[tokio::test]
+    async fn swaps_under_never_where_they_are_allowed() {
+        let world = World::new("vk-never").await;
+        let node = VirtualNode::start(&world, &["--gap", "judged", "--start-delay", "1s"]).await;
+        node.label(&world, "VirtualUpdates").await;
+        let _controller = Controller::start_with(&world, &["--swap-under-never"]).await;
+        for (name, reaction) in [("never-0", "term=0"), ("never-143", "term=143")] {
+            world.create_pod(pod(name, placed(&world, &node, "Never", reaction))).await;
+        }
+        world.pod_ends("never-0", "Succeeded").await;
+        world.pod_ends("never-143", "Failed").await;
+        assert_eq!(world.events_of("never-0", 2).await, ["SidecarEnded", "SidecarSwapped"]);
+        assert_eq!(world.events_of("never-143", 2).await, ["PodFailedAfterSwap", "SidecarSwapped"]);
+        assert_eq!(swapped_in(&world.namespace), ["never-0", "never-143"]);
         node.done(world).await;
     }
 }

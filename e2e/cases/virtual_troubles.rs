@@ -78,62 +78,8 @@ async fn an_unknown_node_that_rejects() {
 }
 
 #[tokio::test]
-async fn an_unknown_node_that_rejects_and_is_polled() {
-    Case { name: "vk-rejects-poll", options: REJECTS_POLLED, says: None, swaps: 1..=1, class: "VirtualRejects", proved: "Rejects" }
-        .run()
-        .await;
-}
-
-#[tokio::test]
 async fn an_unknown_node_that_ignores() {
     Case { name: "vk-inert", options: INERT, says: None, swaps: 1..=1, class: "VirtualInert", proved: "Inert" }.run().await;
-}
-
-#[tokio::test]
-async fn an_unknown_node_that_ignores_and_is_polled() {
-    Case { name: "vk-inert-poll", options: INERT_POLLED, says: None, swaps: 1..=1, class: "VirtualInert", proved: "Inert" }.run().await;
-}
-
-#[tokio::test]
-async fn a_node_that_says_it_rejects() {
-    Case { name: "vk-says-rejects", options: REJECTS, says: Some("VirtualRejects"), swaps: 0..=0, class: "VirtualRejects", proved: "" }
-        .run()
-        .await;
-}
-
-#[tokio::test]
-async fn a_node_that_says_it_ignores() {
-    Case { name: "vk-says-inert", options: INERT, says: Some("VirtualInert"), swaps: 0..=0, class: "VirtualInert", proved: "" }.run().await;
-}
-
-// Nodes that say what is not true: the first answer counts. Pods that were swapped before it got one update each.
-
-#[tokio::test]
-async fn a_node_that_says_it_updates_and_rejects() {
-    Case {
-        name: "vk-lies-rejects",
-        options: REJECTS,
-        says: Some("VirtualUpdates"),
-        swaps: 1..=3,
-        class: "VirtualRejects",
-        proved: "Rejects",
-    }
-    .run()
-    .await;
-}
-
-#[tokio::test]
-async fn a_node_that_says_it_updates_and_ignores() {
-    Case { name: "vk-lies-inert", options: INERT, says: Some("VirtualUpdates"), swaps: 1..=3, class: "VirtualInert", proved: "Inert" }
-        .run()
-        .await;
-}
-
-#[tokio::test]
-async fn a_node_that_says_it_is_a_kubelet_and_rejects() {
-    Case { name: "vk-lies-kubelet", options: REJECTS, says: Some("Kubelet"), swaps: 1..=3, class: "VirtualRejects", proved: "Rejects" }
-        .run()
-        .await;
 }
 
 // Where phases must not be written, the pods stay as they are, and their users are told, once.
@@ -157,11 +103,71 @@ async fn without_finish(case: &str, options: &[&str], told: &str) {
 }
 
 #[tokio::test]
-async fn a_node_that_rejects_where_phases_must_not_be_written() {
-    without_finish("vk-rejects-no", REJECTS_POLLED, "SwapRejected").await;
-}
-
-#[tokio::test]
 async fn a_node_that_ignores_where_phases_must_not_be_written() {
     without_finish("vk-inert-no", INERT, "SwapWithoutEffect").await;
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_unknown_node_that_rejects_and_is_polled() {
+        Case { name: "vk-rejects-poll", options: REJECTS_POLLED, says: None, swaps: 1..=1, class: "VirtualRejects", proved: "Rejects" }
+            .run()
+            .await;
+    }
+
+    #[tokio::test]
+    async fn an_unknown_node_that_ignores_and_is_polled() {
+        Case { name: "vk-inert-poll", options: INERT_POLLED, says: None, swaps: 1..=1, class: "VirtualInert", proved: "Inert" }.run().await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_says_it_rejects() {
+        Case { name: "vk-says-rejects", options: REJECTS, says: Some("VirtualRejects"), swaps: 0..=0, class: "VirtualRejects", proved: "" }
+            .run()
+            .await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_says_it_ignores() {
+        Case { name: "vk-says-inert", options: INERT, says: Some("VirtualInert"), swaps: 0..=0, class: "VirtualInert", proved: "" }
+            .run()
+            .await;
+    }
+
+    // Nodes that say what is not true: the first answer counts. Pods that were swapped before it got one update each.
+
+    #[tokio::test]
+    async fn a_node_that_says_it_updates_and_rejects() {
+        Case {
+            name: "vk-lies-rejects",
+            options: REJECTS,
+            says: Some("VirtualUpdates"),
+            swaps: 1..=3,
+            class: "VirtualRejects",
+            proved: "Rejects",
+        }
+        .run()
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_says_it_updates_and_ignores() {
+        Case { name: "vk-lies-inert", options: INERT, says: Some("VirtualUpdates"), swaps: 1..=3, class: "VirtualInert", proved: "Inert" }
+            .run()
+            .await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_says_it_is_a_kubelet_and_rejects() {
+        Case { name: "vk-lies-kubelet", options: REJECTS, says: Some("Kubelet"), swaps: 1..=3, class: "VirtualRejects", proved: "Rejects" }
+            .run()
+            .await;
+    }
+
+    #[tokio::test]
+    async fn a_node_that_rejects_where_phases_must_not_be_written() {
+        without_finish("vk-rejects-no", REJECTS_POLLED, "SwapRejected").await;
+    }
 }

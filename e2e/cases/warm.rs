@@ -166,11 +166,6 @@ async fn a_dozen_awkward_images_become_warm_and_nothing_of_them_runs() {
     a_dozen("warm", LARGE, &[]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn and_so_they_do_by_containers_that_nothing_can_start() {
-    a_dozen("warm-impossible", 1000, &["--shape", "impossible-command"]).await;
-}
-
 /// Kubelets before 1.36 take image volumes where their feature gate is on, as in our cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn and_so_they_do_as_volumes() {
@@ -287,4 +282,18 @@ async fn a_park_image_that_is_not_there_is_named() {
     assert_eq!(ran.code, 1);
     warmer.pods_are_gone().await;
     warmer.done().await;
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_image_of_200_megabytes_becomes_warm_beside_the_others() {
+        a_dozen("warm-large", 10 * LARGE, &[]).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn and_so_they_do_by_containers_that_nothing_can_start() {
+        a_dozen("warm-impossible", 1000, &["--shape", "impossible-command"]).await;
+    }
 }

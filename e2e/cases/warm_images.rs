@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::images::push_work;
 
 /// The size of a large image, in bytes.
-pub const LARGE: usize = 200_000_000;
+pub const LARGE: usize = 20_000_000;
 
 /// The images of a run: none of them was on the node before.
 pub struct Awkward {

@@ -2,24 +2,6 @@
 
 use super::*;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_list_job_without_swaps_pulls_private_images_too_and_starts_nothing() {
-    let jobs = private_images("impossible-command").await;
-    let started = said_of_warmers(&jobs, "Started").await;
-    assert!(started.is_empty(), "nothing was started: {started:?}");
-    jobs.done().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn and_so_it_does_with_image_volumes_and_no_container_fails_to_start() {
-    let jobs = private_images("image-volumes").await;
-    let failed = said_of_warmers(&jobs, "Failed").await;
-    let is_of_a_pull =
-        |words: &String| ["Failed to pull image", "ErrImagePull", "ImagePullBackOff"].iter().any(|pull| words.contains(pull));
-    assert!(!failed.is_empty() && failed.iter().all(is_of_a_pull), "{failed:?}");
-    jobs.done().await;
-}
-
 /// What the kubelet has said with this reason of warmer pods.
 async fn said_of_warmers(jobs: &Jobs, reason: &str) -> Vec<String> {
     let params = ListParams::default().fields(&format!("reason={reason},involvedObject.kind=Pod,involvedObject.name!=user"));
@@ -115,4 +97,26 @@ async fn where_a_policy_forbids_swaps_a_list_job_goes_on_in_another_shape() {
         kubectl(&["delete", kind, &policy]).await;
     }
     jobs.done().await;
+}
+
+mod long {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn and_so_it_does_with_image_volumes_and_no_container_fails_to_start() {
+        let jobs = private_images("image-volumes").await;
+        let failed = said_of_warmers(&jobs, "Failed").await;
+        let is_of_a_pull =
+            |words: &String| ["Failed to pull image", "ErrImagePull", "ImagePullBackOff"].iter().any(|pull| words.contains(pull));
+        assert!(!failed.is_empty() && failed.iter().all(is_of_a_pull), "{failed:?}");
+        jobs.done().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_list_job_without_swaps_pulls_private_images_too_and_starts_nothing() {
+        let jobs = private_images("impossible-command").await;
+        let started = said_of_warmers(&jobs, "Started").await;
+        assert!(started.is_empty(), "nothing was started: {started:?}");
+        jobs.done().await;
+    }
 }
