@@ -1,7 +1,7 @@
 //! The controller of a case: a process of its own, or swaplet as an operator has it, which is two replicas that Helm has installed.
 //!
-//! Where `SWAPLET_E2E_INSTALLED` names a file, it is installed: by a release of its own for each case, with the flags of the case as
-//! values of the chart. The few cases that need a process all the same say [`Why`], and are written into that file.
+//! Where `SWAPLET_E2E_INSTALLED` names a file, it is installed, with the flags of the case as values of the chart: by a release of its own, or
+//! by one that cases with the same flags share (`shared.rs`). The few cases that need a process all the same say [`Why`], and are written into that file.
 
 use std::fmt;
 use std::fs::OpenOptions;

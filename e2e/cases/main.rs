@@ -9,9 +9,10 @@
 //! * `SWAPLET_E2E_VIRTUAL_KUBELET`: the program of the virtual nodes, for the cases about them
 //! * `SWAPLET_E2E_HELM`: Helm, for the cases that install swaplet in the cluster
 //!
-//! Each case has a namespace and controllers of its own, so all of them run at once. The controller is installed by Helm where
-//! `SWAPLET_E2E_INSTALLED` is set (`controller.rs`). Otherwise it is the real binary, with a ServiceAccount that has the rights of
-//! `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no others, and is on the leash of `deploy/leash.yaml`.
+//! Each case has a namespace of its own, so all of them run at once. The controller is installed by Helm where `SWAPLET_E2E_INSTALLED` is
+//! set (`controller.rs`), and cases with the same flags share an installation (`shared.rs`). Otherwise it is the real binary, with a
+//! ServiceAccount that has the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no others, and is on the
+//! leash of `deploy/leash.yaml`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 

@@ -14,6 +14,9 @@ use tokio::sync::OnceCell;
 
 use crate::audit;
 
+/// The namespaces of shared installations have it, with the process that made them.
+pub const LABEL: &str = "swaplet-e2e-shared";
+
 /// An installation, and the names that its cases give to their worlds.
 struct Set {
     name: &'static str,
@@ -125,6 +128,8 @@ impl Shared {
         self.set
             .namespaces
             .get_or_init(|| async {
+                let mut labels = labels.clone();
+                labels[LABEL] = json!(std::process::id().to_string());
                 for case in self.set.cases {
                     let namespace = namespace_of(case);
                     audit::works_in(&namespace, &self.system_namespace());

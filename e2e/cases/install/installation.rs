@@ -16,7 +16,7 @@ use crate::audit::system_namespace;
 use crate::images::push_work;
 use crate::pull_jobs::crds_are_there;
 use crate::restart::install_crd;
-use crate::shared::Shared;
+use crate::shared::{LABEL, Shared};
 use crate::world::{World, eventually, kubectl, variable};
 
 static CONTROLLER: OnceCell<String> = OnceCell::const_new();
@@ -35,7 +35,10 @@ impl Installation {
         install_crd().await;
         crds_are_there().await;
         let installation = Self::of(world).await;
-        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        let mut labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        if installation.is_shared {
+            labels[LABEL] = json!(std::process::id().to_string());
+        }
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": installation.namespace, "labels": labels}});
         let object: Namespace = serde_json::from_value(object).unwrap();
         Api::<Namespace>::all(world.client.clone()).create(&PostParams::default(), &object).await.unwrap();
