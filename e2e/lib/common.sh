@@ -63,3 +63,12 @@ stop() {
 	done
 	rm -f "$STATE/pid/$1"
 }
+
+# The state folders of the other clusters on this machine. They share what the kernel has only once.
+CLUSTERS=/run/swaplet-clusters
+other_clusters() {
+	local link
+	for link in "$CLUSTERS"/*; do
+		[[ $link == "$CLUSTERS/$NETWORK" || ! -f $link/sysctls ]] || readlink "$link"
+	done
+}

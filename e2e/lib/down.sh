@@ -101,8 +101,12 @@ remove_shim_sockets() {
 	done
 }
 
+# The last cluster that goes puts the machine back as it was.
 restore_machine() {
 	local name value folder
+	rm -f "$CLUSTERS/$NETWORK"
+	rmdir --ignore-fail-on-non-empty "$CLUSTERS" 2>/dev/null || true
+	[[ -z $(other_clusters) ]] || return 0
 	while read -r name value; do
 		echo "$value" >"/proc/sys/$name" 2>/dev/null || true
 	done <"$STATE/sysctls"

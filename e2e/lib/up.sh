@@ -38,10 +38,19 @@ push_park_image() {
 # these folders outside the state folder; 'down' needs to know how it was before.
 SYSCTLS=(net/ipv4/conf/default/route_localnet vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes net/ipv4/ip_forward)
 OUTSIDE=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd)
+# Where another cluster runs already, it knows how the machine was before both.
 remember_machine() {
-	local name
-	for name in "${SYSCTLS[@]}"; do echo "$name $(cat "/proc/sys/$name")"; done >"$STATE/sysctls"
-	for name in "${OUTSIDE[@]}"; do [[ -e $name ]] || echo "$name"; done >"$STATE/absent"
+	local name other
+	other=$(other_clusters | head -n 1)
+	if [[ -n $other ]]; then
+		cp "$other/sysctls" "$other/absent" "$STATE/"
+		touch "$STATE/absent"
+	else
+		for name in "${SYSCTLS[@]}"; do echo "$name $(cat "/proc/sys/$name")"; done >"$STATE/sysctls"
+		for name in "${OUTSIDE[@]}"; do [[ -e $name ]] || echo "$name"; done >"$STATE/absent"
+	fi
+	mkdir -p "$CLUSTERS"
+	ln -sfn "$STATE" "$CLUSTERS/$NETWORK"
 }
 
 make_state() {

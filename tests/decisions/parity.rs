@@ -86,7 +86,8 @@ fn sources() -> String {
 fn every_row_of_the_parity_table_names_a_test_that_is_there() {
     let table = fs::read_to_string(repository().join("docs/parity.md")).unwrap();
     let rows: Vec<Vec<&str>> = table.lines().filter(|line| line.starts_with("| ")).map(|line| line.split(" | ").collect()).collect();
-    let sources = sources();
+    // Tests in modules of modules are indented.
+    let sources = sources().lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
     let mut names = 0;
     for row in rows.iter().filter(|row| row[1].starts_with('`')) {
         let test = row[1].trim_matches('`');
@@ -96,8 +97,7 @@ fn every_row_of_the_parity_table_names_a_test_that_is_there() {
         let is_test = is_test("#[test]")
             || is_test("#[tokio::test]")
             || is_test("#[tokio::test(start_paused = true)]")
-            || is_test("#[tokio::test(flavor = \"multi_thread\")]")
-            || sources.contains(&format!("    #[test]\n    fn {test}("));
+            || is_test("#[tokio::test(flavor = \"multi_thread\")]");
         assert!(is_test, "there is no test {test}, for {}", row[0]);
         names += 1;
     }

@@ -38,3 +38,33 @@ fn each_room_depends_on_what_the_map_allows_and_core_on_nothing_that_waits() {
         assert!(folder != "src/core/" || waits.iter().all(|name| !all.contains(*name)), "{all:?}");
     }
 }
+
+/// The names of the test programs that `cargo test` runs.
+fn test_programs(manifest: &str) -> Vec<String> {
+    let sections = manifest.split("\n[[test]]\n").skip(1).map(|section| section.split("\n[").next().unwrap());
+    let runs = sections.filter(|section| !section.contains("test = false"));
+    runs.filter_map(|section| section.split("name = \"").nth(1)?.split('"').next().map(str::to_owned)).collect()
+}
+
+#[test]
+fn the_script_of_the_tests_runs_every_test_program() {
+    let script = read("test");
+    let listed = script.lines().find_map(|line| line.strip_prefix("PROGRAMS=(")).unwrap().trim_end_matches(')');
+    let mut runs: Vec<_> = listed.split(' ').map(str::to_owned).chain(["scenarios".to_owned()]).collect();
+    let manifests = ["", "src/controller/", "src/core/", "src/demo/", "src/edge/", "src/image/", "src/testbed/"];
+    let mut programs: Vec<_> = manifests.iter().flat_map(|folder| test_programs(&read(&format!("{folder}Cargo.toml")))).collect();
+    runs.sort();
+    programs.sort();
+    assert_eq!(runs, programs);
+}
+
+#[test]
+fn the_long_tier_names_cases_that_are_there() {
+    let cases = std::fs::read_dir(root().join("e2e/cases")).unwrap().map(|entry| entry.unwrap().path());
+    let modules: BTreeSet<_> = cases.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect();
+    for line in read("e2e/tiers").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let [part, _, program, filters] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let known = |filter: &str| modules.contains(filter.split("::").next().unwrap());
+        assert!(program != "e2e" || (!filters.is_empty() && filters.split(' ').all(known)), "{part}: {filters}");
+    }
+}
