@@ -26,7 +26,7 @@ use crate::differences::API_SERVER;
 use crate::shared::compare::{Difference, differences};
 use crate::shared::known::KnownList;
 use crate::shared::mask::Mask;
-use crate::shared::random::{Random, numbers, seed};
+use crate::shared::random::{Random, numbers, only, seed};
 use crate::shared::runner::{Pair, run};
 use sequence::Sequence;
 use side::Side;

@@ -23,7 +23,7 @@ use crate::differences::KUBELET;
 use crate::images::{Images, push_work};
 use crate::shared::compare::Difference;
 use crate::shared::known::KnownList;
-use crate::shared::random::{Random, numbers, seed};
+use crate::shared::random::{Random, numbers, only, seed};
 use crate::shared::runner::{Pair, run};
 use case::Case;
 use drive::{Place, drive};

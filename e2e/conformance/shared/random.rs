@@ -12,13 +12,18 @@ pub fn seed() -> u64 {
 /// only change with the testbed and the programs that it stands for; `./test long` runs all 200 with a seed of its own.
 const SEQUENCES: usize = 40;
 
-/// The numbers of the sequences to run: those below `SWAPLET_SEQUENCES`, or the only one that `SWAPLET_SEQUENCE` asks for.
+/// The only sequence to run, if one is asked for.
+pub fn only() -> Option<usize> {
+    number("SWAPLET_SEQUENCE")
+}
+
+/// The numbers of the sequences to run: those below `SWAPLET_SEQUENCES`, or the only one.
 pub fn numbers() -> Vec<usize> {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number")));
-    match number("SWAPLET_SEQUENCE") {
-        Some(one) => vec![one],
-        None => (0..number("SWAPLET_SEQUENCES").unwrap_or(SEQUENCES)).collect(),
-    }
+    only().map_or_else(|| (0..number("SWAPLET_SEQUENCES").unwrap_or(SEQUENCES)).collect(), |one| vec![one])
+}
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number")))
 }
 
 /// splitmix64: well mixed from any seed, and eight lines long.

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::shared::compare::{Difference, differences};
 use crate::shared::known::KnownList;
-use crate::shared::random::{Random, numbers, seed};
+use crate::shared::random::{Random, numbers, only, seed};
 use crate::shared::runner::{Pair, run};
 use differences::VIRTUAL_NODE;
 use play::Outcome;
