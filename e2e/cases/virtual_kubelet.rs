@@ -16,6 +16,17 @@ use tokio::time::timeout;
 
 use crate::world::{World, eventually, variable};
 
+/// Waits until the API server has the condition too: the library is ready as soon as it has registered the node.
+async fn is_ready(world: &World) {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let name = &*world.namespace;
+    eventually(&format!("node {name} to be Ready"), || async {
+        let conditions = nodes.get_opt(name).await.unwrap()?.status?.conditions?;
+        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True").then_some(())
+    })
+    .await;
+}
+
 /// The node and its process, which ends with the case.
 pub struct VirtualNode {
     name: String,
@@ -39,6 +50,7 @@ impl VirtualNode {
         assert!(first.contains("ready"), "{first}");
         let calls = Arc::default();
         tokio::spawn(collect(lines, Arc::clone(&calls)));
+        is_ready(world).await;
         Self { name: world.namespace.clone(), process, calls }
     }
 
