@@ -19,6 +19,8 @@ mod controller;
 mod derive;
 mod fake;
 mod guards;
+mod park_exit;
+mod reach;
 mod real;
 
 use fake::{Answer, FakeRegistry};

@@ -224,8 +224,10 @@ async fn what_is_parked_when_an_installation_goes_comes_back() {
     assert_eq!(restart.completed("by-the-installation").await, succeeded());
     was_parked_once(&restart, &before).await;
 
-    // Its controller is gone, and another one parks the container and dies.
+    // Its controller is gone, and another one parks the container and dies. That has another account, which the leash of the installation
+    // would keep from writing which image the container had.
     installation.stop().await;
+    installation.lets_others_park(&before, &restart.world.images.park).await;
     let witness = Witness::of(&mut restart.world).await;
     park_and_die(&restart, &witness, "halfway", &before).await;
     installation.uninstall().await;

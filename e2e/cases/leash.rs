@@ -6,7 +6,9 @@ mod image_caches;
 mod legal;
 mod lives;
 mod nodes;
+mod parked;
 mod pods;
+mod table;
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -16,10 +18,19 @@ use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use crate::restart::install_crd;
 use crate::world::{World, eventually, kubectl};
 
 /// The pods by which it is seen that the leash is on.
 pub const PROBES: [&str; 2] = ["plain", "other"];
+
+const POLICIES: [&str; 10] =
+    ["pods", "pods-status", "warmers", "nodes", "image-caches", "events", "state", "own-requests", "requests", "pull-jobs"];
+
+/// The namespace in which nothing is written to pods.
+pub fn closed(world: &World) -> String {
+    format!("{}-closed", world.namespace)
+}
 
 /// A world with a leash for its own ServiceAccount, which has more rights than it should: what is denied, the leash denies.
 pub struct Leashed {
@@ -34,6 +45,7 @@ impl Leashed {
     pub async fn new(case: &str) -> Self {
         let world = World::without_leash(case).await;
         give_every_right_on_pods(&world).await;
+        kubectl(&["create", "namespace", &closed(&world)]).await;
         let manifest = manifest(&world);
         let file = world.kubeconfig.with_file_name("leash.json");
         std::fs::write(&file, manifest.to_string()).unwrap();
@@ -71,10 +83,11 @@ impl Leashed {
     /// The policies belong to no namespace.
     pub async fn done(self) {
         for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-            for policy in ["pods", "pods-status", "warmers", "nodes", "image-caches", "requests", "pull-jobs"] {
+            for policy in POLICIES {
                 kubectl(&["delete", kind, &format!("{}{policy}", self.prefix)]).await;
             }
         }
+        kubectl(&["delete", "namespace", &closed(&self.world), "--wait=false"]).await;
         self.world.done().await;
     }
 }
@@ -90,10 +103,15 @@ fn manifest(world: &World) -> Value {
         .replace("swaplet-leash-", &format!("{}-leash-", world.namespace))
         .replace("registry.example/swaplet/exit:v1", &world.images.exit)
         .replace("registry.example/swaplet/park:v1", &world.images.park)
+        .replace("system:serviceaccount:swaplet-warm:swaplet-warm", &format!("system:serviceaccount:{}:swaplet-warm", world.namespace))
+        .replace("[\"kube-system\"]", &format!("[\"{}\"]", closed(world)))
+        .replace("'[\"\"]'", "'[\"sandbox.example/*\"]'")
         .replace("[\"swaplet-warm\"]", &format!("[\"{}\"]", world.namespace));
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     for object in objects.iter_mut().filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding") {
-        object["spec"]["matchResources"] = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}});
+        object["spec"]["matchResources"] = json!({"namespaceSelector": {"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [world.namespace, closed(world)]},
+        ]}});
     }
     json!({"apiVersion": "v1", "kind": "List", "items": objects})
 }
@@ -116,8 +134,9 @@ async fn give_every_right_on_pods(world: &World) {
 /// The type checker of the API server, which looks at policies in the background, has nothing to say about them.
 #[tokio::test]
 async fn the_expressions_fit_the_types_of_the_objects() {
+    install_crd().await;
     let leashed = Leashed::new("leash-types").await;
-    for policy in ["pods", "pods-status", "warmers", "nodes"] {
+    for policy in POLICIES {
         let name = format!("{}{policy}", leashed.prefix);
         let warnings = eventually("the policy to be checked", || async {
             let arguments = ["get", "validatingadmissionpolicy", &name, "-o", "json"];

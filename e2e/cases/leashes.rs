@@ -1,4 +1,5 @@
-//! The leash (`deploy/leash.yaml`) for the ServiceAccounts of all cases: what it denies that the controller needs fails a case.
+//! The leash (`deploy/leash.yaml`, `deploy/leash-parked.yaml`) for the ServiceAccounts of all cases, and against everybody else in their
+//! namespaces: what it denies that somebody needs fails a case.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -17,10 +18,24 @@ pub async fn labels() -> serde_json::Value {
     json!({LABEL: LEASH.get_or_init(install).await})
 }
 
-/// For the namespaces of the cases only, and under another name for another manifest: two checkouts can use one cluster.
-async fn install() -> String {
+/// Its name, as `swaplet run --leash` takes it.
+pub fn name() -> String {
+    format!("e2e-{}-leash", hash_of(&text()))
+}
+
+fn hash_of(text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{:x}", hasher.finish())
+}
+
+fn text() -> String {
     let registry = variable("SWAPLET_E2E_REGISTRY");
-    let text = include_str!("../../deploy/leash.yaml")
+    concat!(include_str!("../../deploy/leash.yaml"), "\n---\n", include_str!("../../deploy/leash-parked.yaml"))
+        .replace(
+            r#"request.userInfo.username != "system:serviceaccount:swaplet:swaplet""#,
+            r#"request.userInfo.username.matches("^system:serviceaccount:e2e-[^:]*:swaplet$") == false"#,
+        )
         .replace(
             r#"request.userInfo.username == "system:serviceaccount:swaplet:swaplet""#,
             r#"request.userInfo.username.matches("^system:serviceaccount:e2e-[^:]*:swaplet$")"#,
@@ -30,12 +45,20 @@ async fn install() -> String {
             &json!(["*/swaplet/exit:e2e*", format!("{registry}/e2e/derived-*@*")]).to_string(),
         )
         .replace(r#"["registry.example/swaplet/park:v1"]"#, &json!([format!("{registry}/swaplet/park:e2e")]).to_string())
-        .replace(r#"["swaplet-warm"]"#, r#"["*"]"#);
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    let hash = format!("{:x}", hasher.finish());
+        .replace(
+            r#"request.userInfo.username in ["system:serviceaccount:swaplet:swaplet", "system:serviceaccount:swaplet-warm:swaplet-warm"]"#,
+            r#"request.userInfo.username.matches("^system:serviceaccount:e2e-[^:]*:swaplet$")"#,
+        )
+        .replace(r#"'[""]'"#, r#"'["*", "*/*"]'"#)
+        .replace(r#"["swaplet-warm"]"#, r#"["*"]"#)
+}
+
+/// For the namespaces of the cases only, and under another name for another manifest: two checkouts can use one cluster.
+async fn install() -> String {
+    let text = text();
+    let hash = hash_of(&text);
     let mut objects: Vec<serde_json::Value> =
-        serde_saphyr::from_multiple(&text.replace("swaplet-leash-", &format!("e2e-{hash}-leash-"))).unwrap();
+        serde_saphyr::from_multiple(&text.replace("swaplet-leash-", &format!("{}-", name()))).unwrap();
     for object in objects.iter_mut().filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding") {
         object["spec"]["matchResources"] = json!({"namespaceSelector": {"matchLabels": {LABEL: hash}}});
     }

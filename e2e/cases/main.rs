@@ -12,7 +12,7 @@
 //! Each case has a namespace of its own, so all of them run at once. The controller is installed by Helm where `SWAPLET_E2E_INSTALLED` is
 //! set (`controller.rs`), and cases with the same flags share an installation (`shared.rs`). Otherwise it is the real binary, with a
 //! ServiceAccount that has the rights of `deploy/rbac.yaml`, `deploy/restart.yaml` and `deploy/pull-jobs.yaml`, and no others, and is on the
-//! leash of `deploy/leash.yaml`.
+//! leash of `deploy/leash.yaml` and `deploy/leash-parked.yaml`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken helper is a failed case")]
 
@@ -41,6 +41,7 @@ mod rescue;
 mod restart;
 mod restart_command;
 mod restart_config;
+mod restart_forged;
 mod restart_openkruise;
 mod restart_parking;
 mod restart_virtual;

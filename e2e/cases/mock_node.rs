@@ -83,7 +83,9 @@ async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before
     let status = || async { jobs.api(kind).get("j").await.unwrap().data["status"].clone() };
     let (role, account) = (format!("{node}-startup-taint"), format!("--serviceaccount={node}:swaplet"));
     kubectl(&["create", "clusterrolebinding", &role, "--clusterrole", &role, &account]).await;
-    let arguments = ["--warm", "--park-image", park, "--warm-startup-taint", "--warm-startup-taint-timeout", "86400"];
+    // Of tenants' jobs only those of listed namespaces keep pods away.
+    let taint = ["--warm-startup-taint", "--warm-startup-taint-timeout", "86400", "--warm-startup-taint-namespace", node];
+    let arguments = [&["--warm", "--park-image", park][..], &taint].concat();
     let _controller = Controller::start_with(&jobs.world, &arguments).await;
     eventually("the job to be paused", || async { status().await["message"].as_str()?.contains("paused").then_some(()) }).await;
     assert_eq!(keys().await, ["only", "swaplet.io/warming"], "it waits for the job");

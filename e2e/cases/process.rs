@@ -6,6 +6,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
+use crate::leashes;
 use crate::world::{PATIENCE, World};
 
 pub struct Process(Child);
@@ -33,6 +34,7 @@ impl Process {
             .args(arguments)
             .env("RUST_LOG", "info,kube=warn")
             .env("POD_NAME", name)
+            .env("SWAPLET_LEASH", leashes::name())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

@@ -32,8 +32,16 @@ pub struct Restarts {
 
 impl Restarts {
     pub async fn new(case: &str) -> Self {
+        Self::of(World::new(case).await).await
+    }
+
+    /// Where the leash does not hold.
+    pub async fn unleashed(case: &str) -> Self {
+        Self::of(World::without_leash(case).await).await
+    }
+
+    async fn of(world: World) -> Self {
         install_crd().await;
-        let world = World::new(case).await;
         let resource = ApiResource {
             group: "apps.kruise.io".to_owned(),
             version: "v1alpha1".to_owned(),

@@ -51,6 +51,10 @@ impl Awkward {
         let trace = name("trace");
         let mark = format!("3141592{:04}", case.bytes().map(u32::from).sum::<u32>());
         push_traced(registry, &trace, &mark).await;
+        for (image, hostile) in [("evil-volume", Hostile::CoversTheFolder), ("evil-root", Hostile::CoversTheRoot)] {
+            push_hostile(registry, &name(image), &mark, hostile).await;
+            all.push(name(image));
+        }
         let digest_source = name("digest");
         let digest = push(registry, &digest_source, json!({"User": "7"}), 64).await;
         let digest = format!("{registry}/e2e/{case}-digest@{digest}");
@@ -73,6 +77,43 @@ async fn push_traced(registry: &str, reference: &str, mark: &str) {
     client.push(&image, &layers, Config::oci_v1(config.to_string(), None), &RegistryAuth::Anonymous, None).await.unwrap();
 }
 
+/// How an image has its own program started instead of one that is mounted: a runtime copies what the image has behind a link to a volume,
+/// which it then mounts where the link leads, over what was mounted there before.
+#[derive(Clone, Copy)]
+enum Hostile {
+    /// The folder at `/.swaplet-warm` is one of the image, with a program `park` in it.
+    CoversTheFolder,
+    /// All of `/` is a copy of the image, with a program `/.swaplet-warm`.
+    CoversTheRoot,
+}
+
+/// An image whose program prints the mark and shows it in the list of processes, if anything runs it.
+async fn push_hostile(registry: &str, reference: &str, mark: &str, hostile: Hostile) {
+    let (leads_to, program) = match hostile {
+        Hostile::CoversTheFolder => ("/.swaplet-warm", ".swaplet-warm/park"),
+        Hostile::CoversTheRoot => ("/", ".swaplet-warm"),
+    };
+    let script = format!("#!/a/b/busybox sh\necho {mark}; exec /a/b/busybox sleep {mark}\n");
+    let busybox = std::fs::read("/bin/busybox").unwrap();
+    let mut archive = tar::Builder::new(Vec::new());
+    let header = |kind: tar::EntryType, bytes: usize| {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(0o755);
+        header.set_size(bytes.try_into().unwrap());
+        header
+    };
+    let folders = ["a/", "a/b/"].into_iter().chain(matches!(hostile, Hostile::CoversTheFolder).then_some(".swaplet-warm/"));
+    for folder in folders {
+        archive.append_data(&mut header(tar::EntryType::Directory, 0), folder, &[][..]).unwrap();
+    }
+    for (path, bytes) in [("a/b/busybox", &busybox[..]), (program, script.as_bytes())] {
+        archive.append_data(&mut header(tar::EntryType::Regular, bytes.len()), path, bytes).unwrap();
+    }
+    archive.append_link(&mut header(tar::EntryType::Symlink, 0), "a/b/link", leads_to).unwrap();
+    push_layer(registry, reference, json!({"Volumes": {"/a/b/link": {}}}), archive.into_inner().unwrap()).await;
+}
+
 /// One layer with one file of bytes and no program at all; answers the digest.
 pub async fn push(registry: &str, reference: &str, config: Value, bytes: usize) -> String {
     let mut archive = tar::Builder::new(Vec::new());
@@ -80,7 +121,10 @@ pub async fn push(registry: &str, reference: &str, config: Value, bytes: usize) 
     header.set_mode(0o644);
     header.set_size(bytes.try_into().unwrap());
     archive.append_data(&mut header, "data", &noise(reference, bytes)[..]).unwrap();
-    let layer = archive.into_inner().unwrap();
+    push_layer(registry, reference, config, archive.into_inner().unwrap()).await
+}
+
+async fn push_layer(registry: &str, reference: &str, config: Value, layer: Vec<u8>) -> String {
     let diff_id = format!("sha256:{}", hex(&layer));
     let config = json!({
         "architecture": "amd64", "os": "linux", "config": config, "rootfs": {"type": "layers", "diff_ids": [diff_id]},

@@ -203,7 +203,9 @@ impl World {
         let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         let _ = self.api::<Job>().delete_collection(&DeleteParams::background(), &ListParams::default()).await;
         let _ = self.api::<Pod>().delete_collection(&now, &ListParams::default()).await;
-        let _ = Api::<ClusterRoleBinding>::all(self.client.clone()).delete(&self.namespace, &DeleteParams::default()).await;
+        for name in [self.namespace.clone(), looks_for_leash(&self.namespace)] {
+            let _ = Api::<ClusterRoleBinding>::all(self.client.clone()).delete(&name, &DeleteParams::default()).await;
+        }
         if shared(&self.namespace).is_some() {
             return;
         }
@@ -242,13 +244,20 @@ async fn account(client: &Client, namespace: &str, folder: &Path) -> PathBuf {
     for role in ["swaplet", "swaplet-state", "swaplet-restart", "swaplet-pull-jobs"] {
         grant(client, namespace, roles, role).await;
     }
-    let binding = binding("ClusterRoleBinding", &json!({"name": namespace}), &format!("{roles}swaplet-nodes"), namespace);
-    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
-    Api::all(client.clone()).create(&PostParams::default(), &binding).await.unwrap();
+    for (name, role) in [(namespace.to_owned(), "swaplet-nodes"), (looks_for_leash(namespace), "swaplet-restart-leash")] {
+        let binding = binding("ClusterRoleBinding", &json!({"name": name}), &format!("{roles}{role}"), namespace);
+        let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
+        Api::all(client.clone()).create(&PostParams::default(), &binding).await.unwrap();
+    }
     let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
     let token = accounts.create_token_request("swaplet", &PostParams::default(), &request).await.unwrap();
     write_kubeconfig(folder, token.status.unwrap().token)
+}
+
+/// The name of the binding by which the account of a namespace may look for the leash.
+fn looks_for_leash(namespace: &str) -> String {
+    format!("{namespace}-leash")
 }
 
 async fn grant(client: &Client, namespace: &str, roles: &str, role: &str) {
@@ -274,6 +283,7 @@ async fn install_roles() -> String {
         "\n---\n",
         include_str!("../../deploy/pull-jobs.yaml")
     );
+    let manifest = manifest.replace("swaplet-leash-", &format!("{}-", leashes::name()));
     let mut hasher = DefaultHasher::new();
     manifest.hash(&mut hasher);
     let prefix = format!("e2e-{:x}-", hasher.finish());

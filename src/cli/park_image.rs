@@ -12,7 +12,7 @@ use crate::image::build::build_derived;
 
 /// Push or export the park image
 ///
-/// The park image keeps a container waiting: its program stays until SIGTERM and then exits 0. It is used where a container is restarted whose image has no other spelling (`swaplet run --park-image`), and to warm images. Its program
+/// The park image keeps a container waiting: its program stays until SIGTERM and then exits 143. It is used where a container is restarted whose image has no other spelling (`swaplet run --park-image`), and to warm images. Its program
 /// lies where that of the exit image does: a parked container is started with its own command.
 #[derive(Debug, Args)]
 pub(super) struct ParkImage {

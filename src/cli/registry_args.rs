@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::pin_args::PinArgs;
 use crate::controller::derive::Push;
 use crate::controller::index::Rules;
 use crate::controller::resolve::Resolve;
@@ -42,9 +43,16 @@ impl RegistryArgs {
         }))
     }
 
-    /// How the digests of tags are asked for that somebody else names, who must not choose this machine.
-    pub(super) fn resolve_for_others(&self) -> Resolve {
-        self.resolve(RegistryOptions { trusts_loopback: false, ..self.options() })
+    /// How the digests of tags are asked for that somebody else names, who must not choose this machine, nor be shown what only its
+    /// credentials can see.
+    pub(super) fn resolve_for_others(&self, pins: PinArgs) -> Resolve {
+        let args = self.clone();
+        let options = RegistryOptions { reach: pins.reach(), ..self.options() };
+        Resolve::by(move |image| {
+            let credentials = if pins.shows_credentials(&image) { args.credentials(&image) } else { Ok(Credentials::Anonymous) };
+            let options = options.clone();
+            async move { resolve(&image, credentials, options).await }
+        })
     }
 
     /// How the digests of tags are asked for.

@@ -18,9 +18,12 @@ use tokio::sync::watch;
 use super::client::ClusterArgs;
 use super::config::{Called, Read, Reloader, yaml};
 use super::image_cache_args::ImageCacheArgs;
+use super::leash_args::LeashArgs;
+use super::pin_args::PinArgs;
 use super::registry_args::RegistryArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use super::warm::shape::ShapeArg;
+use super::warm_bounds_args::WarmBoundsArgs;
 use crate::controller::clock::time_of_day;
 use crate::controller::configured::run_configured;
 use crate::controller::index::Rules;
@@ -33,6 +36,7 @@ use crate::controller::restart_on::{MOUNT_DELAY_SECONDS, RestartOnSettings};
 use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS};
 use crate::controller::selection::Selection;
 use crate::controller::serve::{Health, serve};
+use crate::decide::pull_job::sandbox::SandboxKeys;
 use crate::decide::restart::ParkImage;
 use crate::image::build::derived_paths;
 use crate::image::reference::ImageReference;
@@ -131,10 +135,12 @@ struct ControllerArgs {
     /// Whether to end sidecars; false: only what --restart, --warm and --predownload ask for
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, env = "SWAPLET_TERMINATE")]
     terminate: bool,
-    /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs deploy/restart.yaml, and the CRD where
-    /// OpenKruise is not installed
+    /// Restart containers for those who ask for it by a ContainerRecreateRequest; needs deploy/restart.yaml, the leash (--leash), and the CRD
+    /// where OpenKruise is not installed
     #[arg(long, env = "SWAPLET_RESTART")]
     restart: bool,
+    #[command(flatten)]
+    leash: LeashArgs,
     /// Restart containers also when a ConfigMap or Secret changes that the annotation swaplet.io/restart-on of their pod names:
     /// `app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings`. Of Secrets only the metadata is read. Needs
     /// --state-namespace, and the role swaplet-restart-on of deploy/restart.yaml
@@ -160,15 +166,23 @@ struct ControllerArgs {
     /// nodes get them at once. `swaplet warm status` tells where they are
     #[arg(long, env = "SWAPLET_WARM_EXIT_IMAGES", requires = "warm", requires = "exit_image")]
     warm_exit_images: bool,
-    /// Take the taint swaplet.io/warming, whatever its effect, from nodes that are Ready as soon as jobs of type Never and
-    /// --warm-exit-images have their images there: pods that do not tolerate it come to a new node when it is warm. Needs the role
-    /// swaplet-warm-startup-taint of deploy/warm.yaml
+    /// Take the taint swaplet.io/warming, whatever its effect, from nodes that are Ready as soon as --warm-exit-images, and jobs of type
+    /// Never of the namespaces of --warm-startup-taint-namespace, have their images there: pods that do not tolerate it come to a new node
+    /// when it is warm. Needs the role swaplet-warm-startup-taint of deploy/warm.yaml
     #[arg(long, env = "SWAPLET_WARM_STARTUP_TAINT", requires = "warm")]
     warm_startup_taint: bool,
     /// Seconds after which --warm-startup-taint takes the taint from a node that is not warm, from when it is seen Ready
     #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_STARTUP_TAINT_TIMEOUT", default_value_t = STARTUP_TAINT_SECONDS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
     warm_startup_taint_timeout: u32,
+    /// Labels and annotations that jobs may give to the pods of --warm by sandboxConfig; * stands for any characters but /. Webhooks, networks
+    /// and autoscalers act on them, so no other key is taken over, and the message of the job says so [default: none]
+    #[arg(long, value_name = "KEY,...", env = "SWAPLET_WARM_SANDBOX_KEYS", value_delimiter = ',', requires = "warm")]
+    warm_sandbox_keys: Vec<String>,
+    #[command(flatten)]
+    warm_bounds: WarmBoundsArgs,
+    #[command(flatten)]
+    pins: PinArgs,
     #[command(flatten)]
     image_caches: ImageCacheArgs,
     /// The park image, a static program that stays until SIGTERM (`swaplet park-image push`). With --restart a container waits in it whose
@@ -274,6 +288,7 @@ impl ControllerArgs {
             state_namespace,
             terminate,
             restart,
+            leash,
             restart_on_config,
             restart_on_config_delay,
             park_image,
@@ -284,6 +299,9 @@ impl ControllerArgs {
             warm_exit_images,
             warm_startup_taint,
             warm_startup_taint_timeout,
+            warm_bounds,
+            pins,
+            warm_sandbox_keys,
             image_caches,
             predownload,
             concurrency,
@@ -309,8 +327,11 @@ impl ControllerArgs {
             shape: warm_shape.into(),
             exit_image,
             startup_taint_timeout: warm_startup_taint.then(|| Duration::from_secs(warm_startup_taint_timeout.into())),
+            startup_taint_namespaces: warm_bounds.startup_taint_namespaces(state_namespace.as_deref()),
+            longest_try: warm_bounds.longest_try(),
             image_caches,
-            resolve: registry.resolve_for_others(),
+            sandbox_keys: SandboxKeys::new(warm_sandbox_keys),
+            resolve: registry.resolve_for_others(pins),
             time_of_day: Arc::new(time_of_day),
         });
         let park = park_image.map(|image| park(image, park_image_paths, &rules)).transpose()?;
@@ -322,7 +343,7 @@ impl ControllerArgs {
             concurrency: concurrency.into(),
             write_deadline: Duration::from_secs(write_timeout.into()),
             instance: instance(),
-            restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day), on_config, park }),
+            restart: restart.then(|| RestartSettings { time_of_day: Arc::new(time_of_day), on_config, park, leash: leash.needed() }),
             warm,
             state_namespace,
             predownload,

@@ -9,6 +9,11 @@ use serde_json::Value;
 /// Between columns, as in kubectl.
 const GAP: usize = 3;
 
+/// The longest cell, in characters: what comes from objects has any length, and a line is to be read.
+const CELL: usize = 200;
+/// The longest of those that end a line, which may be whole sentences: as long as an Event.
+const LAST_CELL: usize = 1024;
+
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
@@ -51,8 +56,10 @@ pub(super) fn dash(text: impl Into<String>) -> String {
 
 /// Columns as wide as their longest cell.
 pub(super) fn aligned(lines: &[Vec<String>]) -> String {
-    let lines: Vec<Vec<String>> = lines.iter().map(|line| line.iter().map(|cell| printable(cell)).collect()).collect();
     let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
+    let most = |column: usize| if column + 1 == columns { LAST_CELL } else { CELL };
+    let cells = |line: &Vec<String>| line.iter().enumerate().map(|(column, cell)| shortened(&printable(cell), most(column))).collect();
+    let lines: Vec<Vec<String>> = lines.iter().map(cells).collect();
     let length = |line: &Vec<String>, column: usize| line.get(column).map_or(0, |cell| cell.chars().count());
     let widths: Vec<usize> =
         (0..columns).map(|column| GAP + lines.iter().map(|line| length(line, column)).max().unwrap_or_default()).collect();
@@ -67,6 +74,14 @@ pub(super) fn aligned(lines: &[Vec<String>]) -> String {
         text.push('\n');
     }
     text
+}
+
+fn shortened(cell: &str, most: usize) -> String {
+    const MARK: &str = "...";
+    if cell.chars().nth(most).is_none() {
+        return cell.to_owned();
+    }
+    cell.chars().take(most - MARK.len()).chain(MARK.chars()).collect()
 }
 
 /// What a manifest or an object says must not be able to draw on the terminal.
@@ -92,6 +107,18 @@ mod tests {
             [vec!["NAME", "B"], vec!["long-name", "x"], vec!["\u{1b}[2J", "y"]].map(|line| line.into_iter().map(str::to_owned).collect());
         assert_eq!(aligned(&lines), "NAME        B\nlong-name   x\n?[2J        y\n");
         assert_eq!(render(Output::Wide, &lines[..1], &Value::Null).unwrap(), "");
+    }
+
+    #[test]
+    fn a19_a_long_cell_is_cut_between_characters() {
+        let line = |cell: String| vec![cell, "x".to_owned()];
+        for length in [CELL, CELL + 1, 70_000, 1_300_000] {
+            let text = aligned(&[line("NAME".to_owned()), line("\u{e9}".repeat(length))]);
+            assert!(text.lines().all(|line| line.chars().count() <= CELL + GAP + 1), "{length}");
+            assert_eq!(text.contains("..."), length > CELL, "{length}");
+            let text = aligned(&[vec!["a".repeat(length), "\u{e9}".repeat(length)]]);
+            assert!(text.chars().count() <= CELL + GAP + LAST_CELL + 1, "{length}");
+        }
     }
 
     #[test]

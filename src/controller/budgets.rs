@@ -35,14 +35,14 @@ impl Budgets {
 
     /// A pod that waited for a budget that is there now.
     pub fn pop(&mut self, now: Duration) -> Option<Box<str>> {
-        let free = self.providers.values_mut().find(|provider| provider.waiting.len() > 0 && provider.bucket.next(provider.rate) <= now);
+        let free = self.providers.values_mut().find(|provider| !provider.waiting.is_empty() && provider.bucket.next(provider.rate) <= now);
         free?.waiting.pop()
     }
 
     /// When there is budget for a pod that waits.
     #[must_use]
     pub fn next(&self) -> Option<Duration> {
-        self.providers.values().filter(|provider| provider.waiting.len() > 0).map(|provider| provider.bucket.next(provider.rate)).min()
+        self.providers.values().filter(|provider| !provider.waiting.is_empty()).map(|provider| provider.bucket.next(provider.rate)).min()
     }
 
     /// How many pods wait.

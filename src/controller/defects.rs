@@ -52,11 +52,6 @@ impl<K: Ord> Defects<K> {
         met.again
     }
 
-    /// When the next one is to be tried again.
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
-        self.met.values().map(|met| met.again).filter(|again| *again > now).min()
-    }
-
     /// How many were met since this was asked the last time.
     pub fn take_count(&mut self) -> u64 {
         std::mem::take(&mut self.uncounted)
@@ -93,11 +88,10 @@ mod tests {
         for _ in 0..6 {
             let again = defects.meet("bad", now);
             assert!(defects.is_left_alone(&"bad", now) && !defects.is_left_alone(&"good", now));
-            assert_eq!(defects.next_due(now), Some(again));
+            assert_eq!(defects.left_alone_until(&"bad", now), Some(again));
             pauses.push((again - now).as_secs());
             now = again;
             assert!(!defects.is_left_alone(&"bad", now));
-            assert_eq!(defects.next_due(now), None);
         }
         assert_eq!(pauses, [60, 120, 240, 480, 900, 900]);
         assert_eq!((defects.take_count(), defects.take_count()), (6, 0));

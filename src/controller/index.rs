@@ -40,6 +40,8 @@ use crate::objects::pod::{Pod, RestartPolicy};
 
 /// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
 const PROBE_MARGIN: Duration = Duration::from_secs(30);
+/// The longest patience with a probe. Pods choose their grace periods themselves, and the others of the node wait for the probe.
+const PROBE_PATIENCE: Duration = Duration::from_secs(600);
 
 /// A write to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -345,7 +347,7 @@ impl Index {
             {
                 return None;
             }
-            self.nodes.probe_starts(pod, now + patience(pod) + PROBE_MARGIN, now);
+            self.nodes.probe_starts(pod, now.saturating_add(patience(pod).min(PROBE_PATIENCE)).saturating_add(PROBE_MARGIN), now);
         }
         if let Action::Recreate(containers) = &action {
             self.openkruise.request_begins(&entry.pod, containers, now);

@@ -1,6 +1,6 @@
 //! Watches of single objects, each by its name, or of a few, for as long as they are needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube::Api;
 use kube::api::ListParams;
@@ -51,7 +51,7 @@ impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
 
     /// Watches exactly these objects.
     pub fn follow<'a>(&mut self, objects: impl Iterator<Item = &'a K>) {
-        let wanted: Vec<_> = objects.cloned().collect();
+        let wanted: BTreeSet<_> = objects.cloned().collect();
         self.watches.retain(|object, _| wanted.contains(object));
         for object in wanted {
             if !self.watches.contains_key(&object) {

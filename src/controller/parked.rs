@@ -8,21 +8,23 @@ use super::list::list_with;
 use super::writer::{Outcome, Target, Writer};
 use super::writer_restart::RestartWrite;
 use crate::decide::decision::Swap;
-use crate::decide::restart::{Action, Orphan, orphan};
+use crate::decide::restart::{Action, Change, orphan_as_told};
 use crate::objects::parked::PARKED;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
+use crate::objects::restart_request::RestartRequest;
 
 /// A pod in which containers are parked, whether or not a request still wants them back.
 #[derive(Clone, Debug)]
 pub struct ParkedPod {
     pod: RestartPod,
-    orphan: Orphan,
+    change: Change,
+    request: RestartRequest,
 }
 
 impl ParkedPod {
     fn of(pod: RestartPod) -> Option<Self> {
-        let orphan = orphan(&pod, std::iter::empty())?;
-        Some(Self { pod, orphan })
+        let found = orphan_as_told(&pod)?;
+        Some(Self { pod, change: found.change?, request: found.request })
     }
 
     /// Its namespace and name.
@@ -34,13 +36,13 @@ impl ParkedPod {
     /// The name of the ContainerRecreateRequest for which its containers are parked.
     #[must_use]
     pub fn request(&self) -> &str {
-        &self.orphan.request.name
+        &self.request.name
     }
 
     /// Its parked containers, each from the park image to the image that it had before.
     #[must_use]
     pub fn swaps(&self) -> &[Swap] {
-        &self.orphan.change.swaps
+        &self.change.swaps
     }
 }
 
@@ -63,8 +65,7 @@ pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Ve
 ///
 /// # Errors
 /// What became of the write otherwise.
-pub async fn bring_back(writer: &Writer, ParkedPod { pod, orphan }: ParkedPod) -> Result<(), Outcome> {
-    let Orphan { change, request } = orphan;
+pub async fn bring_back(writer: &Writer, ParkedPod { pod, change, request }: ParkedPod) -> Result<(), Outcome> {
     let pod = Some(Target::of(&pod.pod));
     let write = RestartWrite { request, pod, action: Action::Swap(change), done: Vec::new(), today: time_of_day(), is_for_orphan: true };
     writer.restart(&write).await.map(drop)

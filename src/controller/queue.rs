@@ -1,46 +1,64 @@
-//! The pods that wait for a write, served namespace by namespace: ten thousand pods of one tenant do not delay the single
-//! pod of another.
+//! What waits for its turn, served namespace by namespace: ten thousand pods of one tenant do not delay the single pod of another.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
 
-/// A queue of pod uids with one turn per namespace.
-#[derive(Debug, Default)]
-pub struct FairQueue {
+/// A queue with one turn per namespace, of pod uids or whatever names what waits.
+#[derive(Debug)]
+pub struct FairQueue<T = Box<str>> {
     turns: VecDeque<Box<str>>,
-    waiting: HashMap<Box<str>, VecDeque<Box<str>>>,
-    known: HashSet<Box<str>>,
+    waiting: HashMap<Box<str>, VecDeque<T>>,
+    known: HashSet<T>,
 }
 
-impl FairQueue {
-    /// Adds a pod, unless it waits already.
-    pub fn push(&mut self, namespace: &str, uid: &str) {
-        if !self.known.insert(uid.into()) {
+impl<T> Default for FairQueue<T> {
+    fn default() -> Self {
+        Self { turns: VecDeque::new(), waiting: HashMap::new(), known: HashSet::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> FairQueue<T> {
+    /// Adds one, unless it waits already.
+    pub fn push(&mut self, namespace: &str, item: impl Into<T>) {
+        let item = item.into();
+        if !self.known.insert(item.clone()) {
             return;
         }
         let line = self.waiting.entry(namespace.into()).or_default();
         if line.is_empty() {
             self.turns.push_back(namespace.into());
         }
-        line.push_back(uid.into());
+        line.push_back(item);
     }
 
-    /// The next pod: the first of the namespace whose turn it is.
-    pub fn pop(&mut self) -> Option<Box<str>> {
-        let namespace = self.turns.pop_front()?;
+    /// The next one: the first of the namespace whose turn it is.
+    pub fn pop(&mut self) -> Option<T> {
+        self.pop_of(|_| true)
+    }
+
+    /// As [`pop`](Self::pop), of a namespace that may have its turn now; the others keep their places.
+    pub fn pop_of(&mut self, may_go: impl Fn(&str) -> bool) -> Option<T> {
+        let place = self.turns.iter().position(|namespace| may_go(namespace))?;
+        let namespace = self.turns.remove(place)?;
         let line = self.waiting.get_mut(&namespace)?;
-        let uid = line.pop_front()?;
+        let item = line.pop_front()?;
         if line.is_empty() {
             self.waiting.remove(&namespace);
         } else {
             self.turns.push_back(namespace);
         }
-        self.known.remove(&uid);
-        Some(uid)
+        self.known.remove(&item);
+        Some(item)
     }
 
-    /// How many pods wait.
+    /// How many wait.
     pub fn len(&self) -> usize {
         self.known.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
     }
 }
 
@@ -50,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_crowded_namespace_does_not_delay_another() {
-        let mut queue = FairQueue::default();
+        let mut queue = FairQueue::<Box<str>>::default();
         for uid in ["a1", "a2", "a3"] {
             queue.push("a", uid);
         }
@@ -61,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_pod_waits_once() {
-        let mut queue = FairQueue::default();
+        let mut queue = FairQueue::<Box<str>>::default();
         queue.push("a", "a1");
         queue.push("a", "a1");
         assert_eq!(queue.len(), 1);
@@ -69,5 +87,16 @@ mod tests {
         assert_eq!(queue.pop(), None);
         queue.push("a", "a1");
         assert_eq!(queue.pop().as_deref(), Some("a1"));
+    }
+
+    #[test]
+    fn a_namespace_that_may_not_go_keeps_its_place() {
+        let mut queue = FairQueue::<Box<str>>::default();
+        for (namespace, uid) in [("a", "a1"), ("b", "b1"), ("c", "c1")] {
+            queue.push(namespace, uid);
+        }
+        assert_eq!(queue.pop_of(|namespace| namespace != "a").as_deref(), Some("b1"));
+        assert_eq!(queue.pop_of(|_| false), None);
+        assert_eq!((queue.pop().as_deref(), queue.pop().as_deref(), queue.is_empty()), (Some("a1"), Some("c1"), true));
     }
 }

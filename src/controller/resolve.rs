@@ -3,20 +3,21 @@
 //! Whoever makes a job names the registries, so each question is bounded, and this machine is asked only where the administrator has listed
 //! it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::decide::pull_job::pins::{Resolved, Unresolved};
 use crate::image::ImageReference;
+use crate::queue::FairQueue;
 
 /// Jobs whose images are asked for at once: more than jobs usually begin in one moment, for one registry that hangs must not hold up all.
 const AT_ONCE: usize = 16;
@@ -55,31 +56,41 @@ impl Resolve {
 /// What was asked for somebody.
 pub(super) type Answers = Vec<(Box<str>, Resolved)>;
 
-/// The questions that are under way, each for a `K`.
+/// The questions that are under way, each for a `K`, and those that wait for their turn, namespace by namespace.
 pub(super) struct Resolver<K> {
     resolve: Resolve,
-    turns: Arc<Semaphore>,
+    waiting: HashMap<K, Vec<Box<str>>>,
+    line: FairQueue<K>,
     under_way: JoinSet<(K, Answers)>,
 }
 
-impl<K: Send + 'static> Resolver<K> {
+impl<K: Clone + Eq + Hash + Send + 'static> Resolver<K> {
     pub(super) fn new(resolve: Resolve) -> Self {
-        Self { resolve, turns: Arc::new(Semaphore::new(AT_ONCE)), under_way: JoinSet::new() }
+        Self { resolve, waiting: HashMap::new(), line: FairQueue::default(), under_way: JoinSet::new() }
     }
 
-    /// Asks for these; the answers come back by [`next`](Self::next).
-    pub(super) fn start(&mut self, whose: K, images: Vec<Box<str>>) {
-        let (resolve, turns) = (self.resolve.clone(), Arc::clone(&self.turns));
-        self.under_way.spawn(async move {
-            let _turn = turns.acquire().await;
-            (whose, ask(&resolve, images).await)
-        });
+    /// Asks for these, for somebody of this namespace; the answers come back by [`next`](Self::next).
+    pub(super) fn start(&mut self, namespace: &str, whose: K, images: Vec<Box<str>>) {
+        self.waiting.insert(whose.clone(), images);
+        self.line.push(namespace, whose);
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
+        while self.under_way.len() < AT_ONCE {
+            let Some(whose) = self.line.pop() else { return };
+            let Some(images) = self.waiting.remove(&whose) else { continue };
+            let resolve = self.resolve.clone();
+            self.under_way.spawn(async move { (whose, ask(&resolve, images).await) });
+        }
     }
 
     /// The next answers; `None` while nothing is asked.
     pub(super) async fn next(&mut self) -> Option<(K, Answers)> {
         // A task ends in an error only when the whole process ends.
-        self.under_way.join_next().await?.ok()
+        let answers = self.under_way.join_next().await?.ok();
+        self.go_on();
+        answers
     }
 }
 
@@ -121,7 +132,7 @@ mod tests {
         let mut resolver = Resolver::new(resolve);
         let began = Instant::now();
         let images = ["hangs.example/a:1", "good.example/a:1", "hangs.example/b:1", "breaks.example/c:1"];
-        resolver.start("job", images.iter().map(|image| Box::from(*image)).collect());
+        resolver.start("team", "job", images.iter().map(|image| Box::from(*image)).collect());
         let (whose, answers) = resolver.next().await.unwrap();
         assert_eq!((whose, answers.len(), began.elapsed()), ("job", 4, EACH));
         let words = |index: usize| answers[index].1.as_ref().unwrap_err().words.clone();
@@ -137,7 +148,23 @@ mod tests {
             Ok("sha256:1".into())
         });
         let mut resolver = Resolver::new(resolve);
-        resolver.start((), (0..9).map(|number| format!("r{number}.example/a").into()).collect());
+        resolver.start("team", (), (0..9).map(|number| format!("r{number}.example/a").into()).collect());
         assert_eq!(resolver.next().await.unwrap().1.len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a9_a_crowd_of_questions_to_silent_registries_keeps_another_namespace_waiting_for_one_of_them_only() {
+        let resolve = Resolve::by(|image| async move {
+            if image.registry() == "good.example" { Ok("sha256:1".into()) } else { std::future::pending().await }
+        });
+        let mut resolver = Resolver::new(resolve);
+        for number in 0..1000 {
+            resolver.start("greedy", number, vec![format!("silent{number}.example/a:1").into()]);
+        }
+        let began = Instant::now();
+        resolver.start("modest", 1000, vec!["good.example/a:1".into()]);
+        while resolver.next().await.unwrap().0 != 1000 {}
+        println!("a9: the modest one waits {:?} for its digest", began.elapsed());
+        assert!(began.elapsed() <= EACH, "{:?}", began.elapsed());
     }
 }

@@ -28,6 +28,7 @@ use super::derive::{Deriver, Pushed};
 use super::discovery::Discovery;
 use super::index::{Effect, Index, Write};
 use super::job_events::take_notice;
+use super::leash::Gate;
 use super::metrics::Metrics;
 use super::openkruise::News;
 use super::openkruise::observe::{Scope, observe};
@@ -40,6 +41,7 @@ use super::watch::{Event, watch_noted};
 use super::watch_many::watch_all_noted;
 use super::writer::{Outcome, Writer};
 use crate::decide::decision::Action;
+use crate::objects::bounds::{MESSAGE, cut};
 use crate::objects::job::JobWire;
 use crate::objects::node::NodeWire;
 use crate::objects::wire::PodWire;
@@ -86,8 +88,9 @@ pub async fn run(
     let discovery = Discovery::new(client.clone());
     let mut openkruise = observe(discovery.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));
     health.watches(&metrics.watch_ages);
-    let mut controller = Controller::new(&discovery, &settings, metrics, health);
-    let mut beside = controller.start_beside(&discovery, &settings);
+    let gate = Gate::of(discovery.client(), settings.restart.as_ref().and_then(|restart| restart.leash.as_deref()), &health);
+    let mut controller = Controller::new(&discovery, &settings, &gate, metrics, health);
+    let mut beside = controller.start_beside(&discovery, &settings, &gate);
     if let Some(namespace) = &settings.state_namespace {
         controller.restore_verdicts(client.clone(), namespace).await;
     }
@@ -135,7 +138,7 @@ struct Controller {
 }
 
 impl Controller {
-    fn new(discovery: &Discovery, settings: &Settings, metrics: Metrics, health: Health) -> Self {
+    fn new(discovery: &Discovery, settings: &Settings, gate: &Gate, metrics: Metrics, health: Health) -> Self {
         let client = discovery.client();
         Self {
             clock: Clock::start(),
@@ -143,7 +146,7 @@ impl Controller {
                 Some(_) => Index::new(settings.rules.clone()).with_restarts(),
                 None => Index::new(settings.rules.clone()),
             },
-            restarts: Driver::start(discovery, settings, &metrics.watch_ages),
+            restarts: Driver::start(discovery, settings, gate, &metrics.watch_ages),
             writer: Writer::new(client.clone(), settings.write_deadline)
                 .while_leading(settings.leadership.clone())
                 .counted_by(metrics.clone()),
@@ -299,12 +302,13 @@ impl Controller {
     }
 
     fn derived(&mut self, paths: &[String], pushed: Pushed) {
+        let shown = cut(&paths.join(", "), MESSAGE);
         match &pushed {
             Ok(reference) => {
-                tracing::info!(?paths, %reference, "an exit image for these paths is there");
+                tracing::info!(paths = shown, %reference, "an exit image for these paths is there");
                 self.derived.send_if_modified(|derived| derived.insert(reference.clone()));
             }
-            Err(trouble) => tracing::warn!(?paths, error = trouble.words, "no exit image for these paths; trying again later"),
+            Err(trouble) => tracing::warn!(paths = shown, error = trouble.words, "no exit image for these paths; trying again later"),
         }
         self.metrics.wrote("images", if pushed.is_ok() { "applied" } else { "failed" });
         let effects = self.index.derived_came(paths, pushed, self.clock.now());

@@ -1,20 +1,18 @@
 //! Health and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`.
 
+mod connections;
+
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use http::{Response, StatusCode};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 use super::sight::{STALE, Sight};
 use super::watch_age::WatchAges;
+
+pub use connections::serve;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -165,20 +163,6 @@ impl Health {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Serves until the listener fails.
-pub async fn serve(listener: TcpListener, registry: Arc<Registry>, health: Health) {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let (registry, health) = (registry.clone(), health.clone());
-        let service = service_fn(move |request: Request<Incoming>| {
-            let response = answer(request.uri().path(), &registry, &health);
-            async move { Ok::<_, Infallible>(response) }
-        });
-        // The timer ends clients that send their headers slowly.
-        tokio::spawn(http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service));
     }
 }
 

@@ -5,7 +5,7 @@
 //! a second copy of the list; and it lists again when the server keeps refusing the version it watches from (after a restore
 //! of etcd, versions go back).
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -16,17 +16,17 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::pages::{PageSize, page};
 use super::watch_age::{WatchAge, WatchAges};
+use crate::objects::bounds::{MESSAGE, cut};
 
 /// How long the server keeps a watch open. With [`WATCH_MARGIN`] it bounds the time for which a dead connection can hide
 /// events, which must stay under 60 s.
 const WATCH_SECONDS: u32 = 45;
 /// What a server may take beyond its own timeout to end a watch.
 const WATCH_MARGIN: Duration = Duration::from_secs(10);
-/// For the answer to a list page, and for the headers of a watch.
+/// For the headers of a watch.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The page size of kubectl and of client-go: about 4 MB of pods at most.
-const PAGE: u32 = 500;
 /// A watch that lived longer than this was healthy: the next one starts without a pause.
 pub(super) const HEALTHY: Duration = Duration::from_secs(5);
 /// The pause after a failure doubles from the first to the last.
@@ -101,13 +101,14 @@ where
 {
     let (events, receiver) = mpsc::channel(BUFFER);
     let age = ages.begin(api.resource_url().rsplit('/').next().unwrap_or_default());
-    tokio::spawn(Watch { api, params: params.limit(PAGE), events, failures: 0, age }.run());
+    tokio::spawn(Watch { api, params, page_size: PageSize::default(), events, failures: 0, age }.run());
     receiver
 }
 
 struct Watch<K> {
     api: Api<K>,
     params: ListParams,
+    page_size: PageSize,
     events: mpsc::Sender<Event<K>>,
     failures: u32,
     age: WatchAge,
@@ -125,8 +126,13 @@ enum Next {
 }
 
 impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
+    /// Ends at once, with its connection, when nobody listens any more: a watch may be silent for as long as it lives.
     async fn run(mut self) {
-        while self.list_and_watch().await.is_ok() {}
+        let listener = self.events.clone();
+        tokio::select! {
+            () = listener.closed() => {}
+            () = async { while self.list_and_watch().await.is_ok() {} } => {}
+        }
     }
 
     async fn list_and_watch(&mut self) -> Result<(), Closed> {
@@ -142,15 +148,15 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
     /// The version of the complete list, or nothing where a page failed.
     async fn list(&mut self) -> Result<Option<String>, Closed> {
         self.send(Event::ListStart).await?;
-        let mut page = self.params.clone();
+        let mut params = self.params.clone();
         loop {
-            let list = match timeout(ANSWER, self.api.list(&page)).await {
+            let list = match page(&self.api, &params, &mut self.page_size).await {
                 Ok(Ok(list)) => list,
                 Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
                     self.age.forbidden();
-                    return self.list_failed(Event::Forbidden(status.message.clone()), Duration::ZERO).await;
+                    return self.list_failed(Event::Forbidden(cut(&status.message, MESSAGE)), Duration::ZERO).await;
                 }
-                Ok(Err(error)) => return self.list_failed(Event::Trouble(format!("list: {error}")), asked_for(&error)).await,
+                Ok(Err(error)) => return self.list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error)).await,
                 Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned()), Duration::ZERO).await,
             };
             self.age.heard();
@@ -158,7 +164,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 self.send(Event::Listed(object)).await?;
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page.continue_token = Some(token),
+                Some(token) => params.continue_token = Some(token),
                 None => {
                     self.send(Event::ListEnd).await?;
                     return Ok(list.metadata.resource_version);
@@ -194,7 +200,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
             Ok(Err(kube::Error::Api(status))) if status.code == 410 => Next::List,
             Ok(Err(error)) => {
                 at_least = asked_for(&error);
-                self.failed(version, format!("watch: {error}")).await?
+                self.failed(version, trouble("watch", &error)).await?
             }
             Err(_) => self.failed(version, "watch: no answer in time".to_owned()).await?,
         };
@@ -225,29 +231,34 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 }
                 Ok(WatchEvent::Bookmark(bookmark)) => version = bookmark.metadata.resource_version,
                 Ok(WatchEvent::Error(status)) if status.code == 410 => return Ok(Next::List),
-                Ok(WatchEvent::Error(status)) => return self.failed(version, format!("watch: {}", status.message)).await,
+                Ok(WatchEvent::Error(status)) => return self.failed(version, trouble("watch", &status.message)).await,
                 // One line that is no object: the line is lost, the connection is not.
-                Err(kube::Error::SerdeError(error)) => self.send(Event::Trouble(format!("watch: unreadable event: {error}"))).await?,
-                Err(error) => return self.failed(version, format!("watch: {error}")).await,
+                Err(kube::Error::SerdeError(error)) => self.send(Event::Trouble(trouble("watch: unreadable event", &error))).await?,
+                Err(error) => return self.failed(version, trouble("watch", &error)).await,
             }
         }
     }
 
     async fn failed(&self, version: String, trouble: String) -> Result<Next, Closed> {
         self.send(Event::Trouble(trouble)).await?;
-        let next = if self.failures + 1 >= FAILURES_UNTIL_LIST { Next::List } else { Next::WatchFrom(version) };
+        let next = if self.failures.saturating_add(1) >= FAILURES_UNTIL_LIST { Next::List } else { Next::WatchFrom(version) };
         Ok(next)
     }
 
     async fn pause(&mut self, at_least: Duration) {
         let pause = PAUSE.0.saturating_mul(1 << self.failures.min(16)).min(PAUSE.1);
-        self.failures += 1;
+        self.failures = self.failures.saturating_add(1);
         sleep(pause.max(at_least)).await;
     }
 
     async fn send(&self, event: Event<K>) -> Result<(), Closed> {
         self.events.send(event).await.map_err(|_| Closed)
     }
+}
+
+/// What an error says; it may repeat what a tenant has written.
+fn trouble(what: &str, error: &dyn Display) -> String {
+    cut(&format!("{what}: {error}"), MESSAGE)
 }
 
 /// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up to [`LONGEST_ASKED`].
@@ -260,5 +271,25 @@ fn asked_for(error: &kube::Error) -> Duration {
 fn advance<K: Resource>(version: &mut String, object: &K) {
     if let Some(newer) = &object.meta().resource_version {
         version.clone_from(newer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use swaplet_testbed::{ApiServer, Clock};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a3_a_watch_ends_as_soon_as_nobody_listens() {
+        let server = ApiServer::new(Clock::default());
+        let ages = WatchAges::default();
+        let mut events = watch_noted(Api::<Pod>::all(server.client_as("test")), ListParams::default(), &ages);
+        while !matches!(events.recv().await, Some(Event::Current(_))) {}
+        assert_eq!(ages.all().len(), 1);
+        drop(events);
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(ages.all().len(), 0, "not only when the server ends it");
     }
 }

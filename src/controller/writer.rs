@@ -19,6 +19,7 @@ use super::lease::Leadership;
 use super::metrics::Metrics;
 use crate::decide::decision::{Action, Swap};
 use crate::isolated::isolated_task;
+use crate::objects::bounds::{MESSAGE, cut};
 use crate::objects::pod::Pod;
 use crate::objects::wire::PodWire;
 use crate::objects::workload::{Workload, WorkloadKind};
@@ -245,8 +246,8 @@ pub(super) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
         404 => Outcome::Gone,
         409 => Outcome::Conflict,
         422 if is_failed_test(status) => Outcome::Conflict,
-        400 | 403 | 422 => Outcome::Denied(status.message.clone()),
-        code => Outcome::Failed { error: format!("{code} {}", status.message), retry_after: retry_after(status, headers) },
+        400 | 403 | 422 => Outcome::Denied(cut(&status.message, MESSAGE)),
+        code => Outcome::Failed { error: format!("{code} {}", cut(&status.message, MESSAGE)), retry_after: retry_after(status, headers) },
     }
 }
 
@@ -261,9 +262,12 @@ fn is_failed_test(status: &Status) -> bool {
     status.message.starts_with("the server rejected our request due to an error in our request")
 }
 
+/// The longest wait that an API server can ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+
 fn retry_after(status: &Status, headers: &HeaderMap) -> Option<Duration> {
     let in_body = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
     let in_header = || headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
     let seconds = in_body.filter(|seconds| *seconds > 0).or_else(in_header)?;
-    (seconds > 0).then(|| Duration::from_secs(seconds))
+    (seconds > 0).then(|| Duration::from_secs(seconds).min(LONGEST_ASKED))
 }

@@ -179,10 +179,11 @@ fn parked(uid: &str, change: &Change, note: &Note) -> Value {
     let annotation = note.parked.as_ref().map(Parked::as_text);
     let label = annotation.as_ref().map(|_| "true");
     let containers: Vec<_> = change.swaps.iter().map(|swap| json!({"name": swap.container, "image": swap.to})).collect();
-    json!({
-        "metadata": {"uid": uid, "resourceVersion": note.version, "annotations": {PARKED: annotation}, "labels": {PARKED: label}},
-        "spec": {"containers": containers},
-    })
+    let metadata = json!({"uid": uid, "resourceVersion": note.version, "annotations": {PARKED: annotation}, "labels": {PARKED: label}});
+    if containers.is_empty() {
+        return json!({"metadata": metadata});
+    }
+    json!({"metadata": metadata, "spec": {"containers": containers}})
 }
 
 /// The labels and fields that OpenKruise's webhook gives to a request, and the journal.

@@ -10,7 +10,7 @@ use swaplet_core::image::{ImageReference, Kind};
 use crate::build::build_derived;
 use crate::docker_config::{Credentials, DockerConfigError};
 use crate::push::{PushError, push};
-use crate::registry::{Access, Registry, RegistryOptions};
+use crate::registry::{Access, Reach, Registry, RegistryOptions};
 use crate::registry_error::{Problem, RegistryError};
 
 /// As much of a digest as makes a tag that no other image has.
@@ -63,8 +63,11 @@ fn trouble(words: impl Display, retry_after: Option<Duration>) -> Trouble {
 pub async fn resolve(image: &ImageReference, credentials: Result<Credentials, DockerConfigError>, options: RegistryOptions) -> Resolved {
     let credentials = credentials.map_err(unknown)?;
     let options = RegistryOptions { access: Access::Pull, ..options };
-    let registry = Registry::connect(image, &credentials, options).await.map_err(of_registry)?;
-    match registry.digest(image).await.map_err(of_registry)? {
+    let is_for_others = matches!(options.reach, Reach::Judged(_));
+    let is_anonymous = matches!(credentials, Credentials::Anonymous);
+    let problem = |error: RegistryError| if is_for_others { for_others(image, is_anonymous, error) } else { of_registry(error) };
+    let registry = Registry::connect(image, &credentials, options).await.map_err(problem)?;
+    match registry.digest(image).await.map_err(problem)? {
         Some(digest) => Ok(digest.into()),
         None => Err(answer(format!("{} has no {}", image.registry(), image.normalized()))),
     }
@@ -76,6 +79,25 @@ fn unknown(words: impl Display) -> Unresolved {
 
 fn answer(words: String) -> Unresolved {
     Unresolved { words: words.into(), is_answer: true, retry_after: None }
+}
+
+/// What is said of a registry that somebody else has named: nothing by which it could be told what is at an address, or whether there is
+/// one. The log has it, for the administrator.
+fn for_others(image: &ImageReference, is_anonymous: bool, error: RegistryError) -> Unresolved {
+    let registry = image.registry();
+    match error.problem() {
+        Problem::Timeout(_) | Problem::Unreachable => {
+            tracing::debug!(%image, %error, "the registry of an image of a job was not reached");
+            unknown(format!(
+                "{registry} cannot be reached; if it is in a private network, the administrator can allow that with --pin-private-registries, or this host with --allow-host"
+            ))
+        }
+        Problem::Unauthorized | Problem::Forbidden if is_anonymous => answer(format!(
+            "{registry} wants credentials for {}, and is asked without them: the administrator can list repositories for which it is asked with those of swaplet, with --pin-credentials",
+            image.repository()
+        )),
+        _ => of_registry(error),
+    }
 }
 
 fn of_registry(error: RegistryError) -> Unresolved {

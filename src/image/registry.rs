@@ -3,6 +3,7 @@
 mod ask;
 mod hosts;
 mod login;
+mod reach;
 
 use std::future::Future;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use super::registry_error::{Problem, RegistryError};
 use ask::{Answer, Asker};
 use hosts::Hosts;
 use login::Login;
+pub use reach::{Judged, Lookup, Reach};
 use swaplet_core::image::reference::ImageReference;
 
 /// How long one request may take: a registry that needs longer for a few kilobytes is not there.
@@ -66,8 +68,8 @@ pub enum Access {
 pub struct RegistryOptions {
     /// What for.
     pub access: Access,
-    /// Whether loopback addresses need not be listed: not where somebody else than the user of this machine has named the registry.
-    pub trusts_loopback: bool,
+    /// Which addresses may be connected to: not all, where somebody else than the user of this machine has named the registry.
+    pub reach: Reach,
     /// Hosts, with or without port, that are spoken to without TLS. Loopback addresses need not be listed, where these are trusted.
     pub plain_http: Vec<String>,
     /// Hosts, with or without port, that are spoken to although only this machine or this cluster can reach them: link-local addresses,
@@ -86,7 +88,7 @@ impl Default for RegistryOptions {
     fn default() -> Self {
         Self {
             access: Access::PullAndPush,
-            trusts_loopback: true,
+            reach: Reach::Anywhere,
             plain_http: Vec::new(),
             allowed: Vec::new(),
             timeout: TIMEOUT,
@@ -264,11 +266,11 @@ fn for_client(image: &ImageReference) -> Reference {
 
 fn asker(reference: &ImageReference, options: &RegistryOptions, operation: &str) -> Result<Asker, RegistryError> {
     let registry = for_client(reference).resolve_registry().to_owned();
-    let hosts = Hosts { plain_http: options.plain_http.clone(), allowed: options.allowed.clone(), registry };
+    let (plain_http, allowed, reach) = (options.plain_http.clone(), options.allowed.clone(), options.reach.clone());
+    let hosts = Hosts { plain_http, allowed, registry, reach };
     let refuse = |why: String| RegistryError::new(operation, Problem::Refused, why);
     let address = hosts.address().ok_or_else(|| refuse(format!("{} is not a host", hosts.registry)))?;
     hosts.check(&address).map_err(refuse)?;
-    hosts.check_loopback(&address, options.trusts_loopback).map_err(refuse)?;
     Asker::new(hosts, options.timeout).map_err(|error| RegistryError::from_http(operation, options.timeout, &error))
 }
 

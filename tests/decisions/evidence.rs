@@ -252,11 +252,14 @@ fn a_node_that_does_not_react_is_told_after_the_grace_of_all_sidecars_and_a_minu
 }
 
 #[test]
-fn an_absurd_grace_period_does_not_overflow() {
-    let (mut life, after) = swapped(&ready("Never").grace(i64::from(u32::MAX)));
-    life.now = Duration::from_secs(1 << 32);
-    life.is_silent(&after, Reason::SwapPending);
-    swapped(&ready("Never").grace(i64::MAX));
+fn a10_an_absurd_grace_period_is_one_of_a_year_and_does_not_overflow() {
+    for seconds in [i64::from(u32::MAX), i64::MAX] {
+        let (mut life, after) = swapped(&ready("Never").grace(seconds));
+        life.now = Duration::from_secs(365 * 24 * 3600);
+        life.is_silent(&after, Reason::SwapPending);
+        life.now = Duration::from_secs(1 << 32);
+        life.tells(&after, Reason::SwapWithoutEffect);
+    }
 }
 
 /// One report of each kind is made, and none hides another.

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+use swaplet::decide::pull_job::limits;
 use swaplet::decide::warm::pulled::Pulled;
-use swaplet::decide::warm::{Action, Elsewhere, Limits};
+use swaplet::decide::warm::{Action, Answer, Elsewhere, Limits};
+use swaplet::objects::pull_job::{JobKind, PullJob};
+use swaplet::objects::warmer_pod::WarmerPod;
 
 use super::warm::{A, B, Node, nothing, pod, running, seconds};
 
@@ -118,4 +122,66 @@ fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_s
     assert_eq!((node.ends(), node.warming.progress().next().unwrap().1[0].pulled.as_ref()), (vec![None], Some(&pulled)));
     node.sees(pod("v", A, None, &running("c1", A))).deletes("v").is_silent();
     node.after(900).is_silent();
+}
+
+/// Others wait for the node.
+const WANTED: fn(&str) -> Elsewhere = |_| Elsewhere { taken: false, wanted: true };
+
+fn gives_way(node: &mut Node, uid: &str) {
+    let actions = node.warming.step(node.now, WANTED);
+    assert!(matches!(&actions[..], [(_, Action::Delete { .. })]), "{actions:?}");
+    node.warming.written("n", &actions[0].1, Answer::Done, node.now);
+    node.after(1);
+    node.warming.pod_is_gone(uid, node.now);
+}
+
+#[test]
+fn a9_a_job_gives_way_after_one_image_where_others_want_the_node() {
+    let mut node = Node::with(&[A, B], LIMITS);
+    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
+    gives_way(&mut node, "u");
+    assert_eq!(node.ends(), [Some(String::new()), None]);
+    node.creates(B, "v").sees(pod("v", B, None, &running("c1", B))).deletes("v").is_silent();
+}
+
+#[test]
+fn a9_a_pull_gives_way_after_ten_minutes_and_what_it_has_taken_counts() {
+    let mut node = Node::with(&[A], Limits { timeout: seconds(1800), backoff_limit: 0, ..LIMITS });
+    node.creates(A, "u");
+    node.after(599);
+    assert_eq!(node.warming.step(node.now, WANTED), []);
+    node.after(1);
+    gives_way(&mut node, "u");
+    node.creates(A, "v").after(600);
+    gives_way(&mut node, "v");
+    assert_eq!(node.ends(), [None], "it is no failure");
+    node.creates(A, "w").after(599).is_silent();
+    node.after(1).deletes("w");
+    assert_eq!(node.failure(), "not pulled within 1800 s");
+}
+
+#[test]
+fn a9_a_pod_whose_deletion_hangs_keeps_others_from_its_node_for_two_minutes() {
+    let mut node = Node::with(&[A], LIMITS);
+    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
+    let action = node.step().unwrap();
+    node.answers(&action, Answer::Done);
+    let mut leaving = pod("u", A, None, &running("c0", A));
+    leaving.deleting = true;
+    node.sees(leaving.clone()).after(119);
+    // Whoever changes the pod meanwhile does not begin the time anew.
+    node.sees(WarmerPod { images: pod("u", B, None, &running("c0", A)).images, ..leaving });
+    assert_eq!((node.warming.held(node.now).count(), node.warming.active().count()), (1, 1));
+    node.after(1);
+    assert_eq!((node.warming.held(node.now).count(), node.warming.active().count()), (0, 1));
+}
+
+#[test]
+fn a9_no_job_may_try_an_image_for_longer_than_the_installation_says() {
+    let spec = |seconds: u64| {
+        let job = json!({"metadata": {"name": "j", "namespace": "team", "uid": "u"}, "spec": {"image": A, "pullPolicy": {"timeoutSeconds": seconds}}});
+        PullJob::read(JobKind::ImagePullJob, serde_json::from_value(job).unwrap()).unwrap().spec.unwrap()
+    };
+    assert_eq!(limits(&spec(2_147_483_647), 1, 0, seconds(1800)).timeout, seconds(1800));
+    assert_eq!(limits(&spec(60), 1, 0, seconds(1800)).timeout, seconds(60));
 }

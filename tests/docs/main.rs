@@ -4,11 +4,14 @@
 
 mod command_line;
 mod exposition;
+mod findings;
+mod leash;
 mod links;
 mod markdown;
 mod metrics;
 mod queries;
 mod reasons;
+mod release;
 mod rooms;
 #[path = "../scenarios/sample.rs"]
 mod sample;

@@ -146,8 +146,10 @@ async fn requests_are_carried_out_by_the_controller_or_not_needed() {
     let world = on_a_node(Profile::kubelet(), "Always", json!([])).await;
     let ran = world.restart(&["web-0", "-c", "log", "--direct"]).await;
     assert_eq!((ran.code, world.requests().len()), (Some(0), 0), "{ran:?}");
-    let mut controller =
-        world.command(env!("CARGO_BIN_EXE_swaplet"), &["run", "--restart", "--exit-image", "registry.example/exit:1"]).spawn().unwrap();
+    let mut controller = world
+        .command(env!("CARGO_BIN_EXE_swaplet"), &["run", "--restart", "--restart-without-leash", "--exit-image", "registry.example/exit:1"])
+        .spawn()
+        .unwrap();
     let ran: Ran = world.restart(&["pod/web-0", "-c", "app,log"]).await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(restarts(&pod(&world)), [("app".to_owned(), 1), ("log".to_owned(), 2)]);

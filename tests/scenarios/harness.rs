@@ -1,6 +1,6 @@
 //! A world of one API server, with what tests do in it and ask of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,8 +168,12 @@ impl World {
     pub fn start_restarting_controller(&self) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
-            settings.restart =
-                Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None, park: Some(park_image()) });
+            settings.restart = Some(RestartSettings {
+                time_of_day: Arc::new(move || clock.now()),
+                on_config: None,
+                park: Some(park_image()),
+                leash: None,
+            });
         })
     }
 
@@ -178,7 +182,8 @@ impl World {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
-            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: Some(on_config), park: None });
+            settings.restart =
+                Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: Some(on_config), park: None, leash: None });
         })
     }
 
@@ -198,7 +203,10 @@ impl World {
                 shape: ShapeChoice::Auto,
                 exit_image: None,
                 startup_taint_timeout: None,
+                startup_taint_namespaces: BTreeSet::new(),
+                longest_try: Duration::from_secs(1800),
                 image_caches: None,
+                sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::new(["team", "note"].map(str::to_owned)),
                 resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });

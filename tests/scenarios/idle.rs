@@ -1,6 +1,6 @@
 //! What a controller asks for that has nothing to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,14 +32,18 @@ impl World {
             settings.rules.coexist = Coexist::Auto;
             settings.rules.ladder = Ladder { recreate: true, finish: true, ..Ladder::default() };
             let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
-            settings.restart = Some(RestartSettings { time_of_day: time_of_day.clone(), on_config: Some(on_config), park: None });
+            settings.restart =
+                Some(RestartSettings { time_of_day: time_of_day.clone(), on_config: Some(on_config), park: None, leash: None });
             settings.warm = Some(WarmSettings {
                 namespace: "state".into(),
                 park_image: PARK.into(),
                 shape: ShapeChoice::Auto,
                 exit_image: None,
                 startup_taint_timeout: None,
+                startup_taint_namespaces: BTreeSet::new(),
+                longest_try: Duration::from_secs(1800),
                 image_caches: None,
+                sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::default(),
                 resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });

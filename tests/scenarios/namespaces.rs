@@ -41,8 +41,8 @@ async fn where_one_namespace_has_to_be_listed_again_all_are() {
     let gone = world.fault(Effect::ExpireWatch(0), |rule| rule.verb(Verb::Watch).resource("pods").namespace("other").times(1));
     world.wait(60).await;
     world.end_fault(gone);
-    // Its own, which showed that it has to, and then both.
-    assert_eq!((world.lists(), life.pods_kept()), (5, 1));
+    // Both; and its own before, which showed that it has to, unless that was broken off before it was sent.
+    assert!((4..=5).contains(&world.lists()) && life.pods_kept() == 1, "{}", world.lists());
     world.ends("p", "main", 0).await;
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;

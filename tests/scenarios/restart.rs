@@ -3,6 +3,8 @@
 pub mod config;
 mod config_lives;
 mod crowds;
+mod forged;
+pub mod leash;
 mod lives;
 mod nodes;
 mod parking;

@@ -13,6 +13,7 @@ use swaplet_testbed::virtual_node::Profile;
 use super::harness::{CONCURRENCY, Life, SWAPLET, World};
 use super::log::{keep_log, logged};
 use super::objects::{pod_of, sidecar};
+use super::restart::leash::bind;
 use super::restart::world::{Restarts, pod as pod_to_restart};
 
 /// Of each thing that the right is needed for: a watch that fails asks at most every 15 s, a denied write is tried again after a minute.
@@ -34,6 +35,9 @@ const REQUESTS: &str = "containerrecreaterequests";
 async fn with_work_for_everything() -> Restarts {
     let world = Restarts::on(Profile::kubelet(), &pod_to_restart("Always")).await;
     world.create_namespace("state").await;
+    for binding in ["leash-pods", "leash-parked"] {
+        bind(&world, binding, json!(["Deny"])).await;
+    }
     let main = json!({"name": "main", "image": "main:1", "args": ["run=1s"]});
     let side = |name: &str| {
         let mut side = sidecar(name);
@@ -122,7 +126,12 @@ impl Missing {
         let clock = world.server.clock();
         let life = world.start(SWAPLET, CONCURRENCY, |settings| {
             settings.rules.ladder = Ladder { finish: true, ..Ladder::default() };
-            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None, park: None });
+            settings.restart = Some(RestartSettings {
+                time_of_day: Arc::new(move || clock.now()),
+                on_config: None,
+                park: None,
+                leash: Some("leash".into()),
+            });
             settings.state_namespace = Some("state".to_owned());
         });
         world.wait(600).await;
@@ -174,6 +183,7 @@ async fn to_change_pods_and_to_tell_of_it() {
 
 #[tokio::test(start_paused = true)]
 async fn to_restart_containers() {
+    Missing::new(Verb::Get, "validatingadmissionpolicybindings", Done { restart: false, ..ALL }).costs_what_it_is_for().await;
     Missing::new(Verb::List, REQUESTS, Done { restart: false, ..ALL }).costs_what_it_is_for().await;
     Missing::new(Verb::Watch, REQUESTS, ALL).costs_what_it_is_for().await;
     Missing::new(Verb::Patch, REQUESTS, Done { restart: false, ..ALL }).costs_what_it_is_for().await;

@@ -1,6 +1,6 @@
 {{- /* The keys that are taken over while the controller runs. */}}
 {{- define "swaplet.lists" -}}
-[namespace, exit-images, exit-image-paths, park-image-paths, plain-http, allow-host]
+[namespace, exit-images, exit-image-paths, park-image-paths, plain-http, allow-host, warm-startup-taint-namespace, pin-credentials]
 {{- end }}
 
 {{- /* Keys that stand in no file here, by what says the same. */}}
@@ -13,6 +13,8 @@ finish: set terminate.finish
 prefer: set terminate.prefer
 terminate: set terminate.enabled
 restart: set restart.enabled
+leash: leave it out, for it is that of the release
+restart-without-leash: set restart.withoutLeash
 restart-on-config: set restart.onConfig.enabled
 warm: set warm.jobs.enabled
 warm-namespace: set warm.namespace
@@ -21,8 +23,13 @@ warm-shape: set warm.jobs.shape
 warm-image-caches: set warm.jobs.imageCaches
 warm-image-cache-days: set warm.jobs.imageCacheDays
 warm-image-cache-size: set warm.jobs.imageCacheGiB
+warm-sandbox-keys: set warm.jobs.sandboxKeys
 warm-startup-taint: set warm.jobs.startupTaint
 warm-startup-taint-timeout: set warm.jobs.startupTaintSeconds
+warm-startup-taint-namespace: set warm.jobs.startupTaintNamespaces
+warm-try-seconds-max: set warm.jobs.trySecondsMax
+pin-private-registries: set warm.jobs.pinPrivateRegistries
+pin-credentials: set warm.jobs.pinCredentials
 park-image: set parkImage
 park-image-paths: set parkImagePaths
 predownload: set predownload.enabled
@@ -55,6 +62,10 @@ context: leave it out, for it is the cluster of the release
 {{- end }}
 {{- if and .Values.parkImage .Values.parkImagePaths (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
 {{- $_ := set $config "park-image-paths" .Values.parkImagePaths }}
+{{- end }}
+{{- with .Values.warm.jobs }}
+{{- if and .enabled .startupTaint .startupTaintNamespaces }}{{ $_ := set $config "warm-startup-taint-namespace" .startupTaintNamespaces }}{{ end }}
+{{- if and .enabled .pinCredentials }}{{ $_ := set $config "pin-credentials" .pinCredentials }}{{ end }}
 {{- end }}
 {{- with .Values.registry.plainHttp }}{{ $_ := set $config "plain-http" . }}{{ end }}
 {{- with .Values.registry.allowHost }}{{ $_ := set $config "allow-host" . }}{{ end }}

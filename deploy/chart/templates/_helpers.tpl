@@ -19,8 +19,31 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if eq .Release.Namespace (include "swaplet.name" .) }}{{ include "swaplet.name" . }}{{ else }}{{ printf "%s-%s" .Release.Namespace (include "swaplet.name" .) }}{{ end }}
 {{- end }}
 
+{{- /* The leash: what its policies begin with, and whether it is there. */}}
+{{- define "swaplet.leash" -}}
+{{ include "swaplet.clusterName" . }}-leash
+{{- end }}
+
+{{- define "swaplet.hasLeash" -}}
+{{- if and .Values.leash.enabled (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
+{{- end }}
+
+{{- /* Never that of the controller: who may make pods there, may make them with its account. */}}
 {{- define "swaplet.warmNamespace" -}}
-{{- .Values.warm.namespace | default .Release.Namespace }}
+{{- .Values.warm.namespace | default (printf "%s-warm" (include "swaplet.clusterName" . | trunc 58 | trimSuffix "-")) }}
+{{- end }}
+
+{{- /* `dict "image" IMAGE "digest" DIGEST`: where a digest is given, the image is pulled by it, whatever the tag has become. */}}
+{{- define "swaplet.image" -}}
+{{- if and .image .digest }}{{ printf "%s@%s" .image .digest }}{{ else }}{{ .image }}{{ end }}
+{{- end }}
+
+{{- define "swaplet.exitImage" -}}
+{{- include "swaplet.image" (dict "image" .Values.terminate.exitImage "digest" .Values.terminate.exitImageDigest) }}
+{{- end }}
+
+{{- define "swaplet.parkImage" -}}
+{{- include "swaplet.image" (dict "image" .Values.parkImage "digest" .Values.parkImageDigest) }}
 {{- end }}
 
 {{- define "swaplet.subjects" -}}
@@ -40,10 +63,18 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- range required (printf "%s has no %s %s" .file .kind .role) $found.rules }}
 {{- /* Where the phase of a pod is not written, the right is not given. */}}
 {{- if not (and (eq $.role "swaplet") (has "pods/status" .resources) (or (not $.root.Values.terminate.enabled) (eq $.root.Values.terminate.finish "never"))) }}
-{{- $rules = append $rules . }}
+{{- $rule := deepCopy . }}
+{{- /* Nor is that to change pods, where none is changed. */}}
+{{- if and (eq $.role "swaplet") (has "pods" .resources) (not (or $.root.Values.terminate.enabled $.root.Values.restart.enabled)) }}
+{{- $_ := set $rule "verbs" (without .verbs "patch") }}
+{{- end }}
+{{- if and (eq $.role "swaplet-state") (has "configmaps" .resources) .resourceNames (not $.root.Values.restart.onConfig.enabled) }}
+{{- $_ := set $rule "resourceNames" (without .resourceNames "swaplet-restart-on") }}
+{{- end }}
+{{- $rules = append $rules $rule }}
 {{- end }}
 {{- end }}
-{{- toYaml $rules }}
+{{- toYaml $rules | replace "swaplet-leash-" (printf "%s-" (include "swaplet.leash" .root)) }}
 {{- end }}
 
 {{- /* A ClusterRole of files/ for people: it is bound by others. */}}
@@ -101,7 +132,7 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- if ne .prefer "swap" }}
 - --prefer={{ .prefer }}
 {{- end }}
-{{- with .exitImage }}
+{{- with include "swaplet.exitImage" $ }}
 - --exit-image={{ . }}
 {{- end }}
 {{- with .derivedRepository }}
@@ -116,6 +147,11 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 {{- end }}
 {{- if .Values.restart.enabled }}
 - --restart
+{{- if .Values.restart.withoutLeash }}
+- --restart-without-leash
+{{- else }}
+- --leash={{ include "swaplet.leash" . }}
+{{- end }}
 {{- if .Values.restart.onConfig.enabled }}
 - --restart-on-config
 {{- end }}
@@ -124,12 +160,19 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --warm
 - --warm-namespace={{ include "swaplet.warmNamespace" . }}
 - --warm-shape={{ .Values.warm.jobs.shape }}
+{{- with .Values.warm.jobs.sandboxKeys }}
+- --warm-sandbox-keys={{ join "," . }}
+{{- end }}
 {{- if .Values.warm.jobs.exitImages }}
 - --warm-exit-images
 {{- end }}
 {{- if .Values.warm.jobs.startupTaint }}
 - --warm-startup-taint
 - --warm-startup-taint-timeout={{ .Values.warm.jobs.startupTaintSeconds }}
+{{- end }}
+- --warm-try-seconds-max={{ .Values.warm.jobs.trySecondsMax }}
+{{- if .Values.warm.jobs.pinPrivateRegistries }}
+- --pin-private-registries
 {{- end }}
 {{- if .Values.warm.jobs.imageCaches }}
 - --warm-image-caches
@@ -141,7 +184,7 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --predownload
 {{- end }}
 {{- if and .Values.parkImage (or .Values.restart.enabled .Values.warm.jobs.enabled) }}
-- --park-image={{ .Values.parkImage }}
+- --park-image={{ include "swaplet.parkImage" . }}
 {{- end }}
 {{- if .Values.nodes.classes }}
 - --node-classes=/etc/swaplet/config/node-classes.yaml

@@ -60,7 +60,7 @@ async fn rights_follow_what_is_on() {
     assert_eq!(names(&all, "CustomResourceDefinition"), [""; 0]);
 
     let some = rendered(&format!("{VALUES},namespaces={{a,b}},nodes.watch=false,restart.enabled=true,leash.enabled=false")).await.unwrap();
-    assert_eq!(names(&some, "ClusterRoleBinding"), [""; 0]);
+    assert_eq!(names(&some, "ClusterRoleBinding"), ["swaplet-restart-leash"]);
     assert_eq!(names(&some, "RoleBinding"), ["swaplet", "swaplet", "swaplet-restart", "swaplet-restart", "swaplet-state"]);
     assert_eq!(names(&some, "CustomResourceDefinition"), ["containerrecreaterequests.apps.kruise.io"]);
 
@@ -144,7 +144,7 @@ async fn what_watches_the_controller_is_what_deploy_has() {
 async fn the_leash_is_that_of_the_installation() {
     let leash = |values: &'static str| async move { rendered(&format!("{VALUES},{values}")).await.unwrap() };
     let all = leash("terminate.derivedRepository=r.example/derived,terminate.exitImages={r.example/exit/*}").await;
-    let own = ["swaplet-leash-pods", "swaplet-leash-pods-status", "swaplet-leash-warmers"];
+    let own = ["events", "pods", "pods-status", "state", "warmers"].map(|policy| format!("swaplet-leash-{policy}"));
     assert_eq!(names(&all, "ValidatingAdmissionPolicy"), own);
     assert_eq!(names(&all, "ValidatingAdmissionPolicyBinding"), own);
     assert!(all.contains(r#"["registry.example/swaplet/exit:v1","r.example/exit/*","r.example/derived@*"]"#), "the exit images");
@@ -158,18 +158,111 @@ async fn the_leash_is_that_of_the_installation() {
 
     // Who may ask matters where it works, and nowhere else.
     let some = leash("restart.enabled=true,namespaces={a}").await;
-    let requests = some.split("\n---\n").find(|object| object.contains("name: swaplet-leash-requests")).unwrap();
-    assert!(requests.contains("namespaceSelector"), "{requests}");
+    for policy in ["requests", "parked"] {
+        let found = some.split("\n---\n").find(|object| object.contains(&format!("name: swaplet-leash-{policy}\n"))).unwrap();
+        assert!(found.contains("namespaceSelector"), "{found}");
+    }
+    for words in ["- --leash=swaplet-leash\n", "- swaplet-leash-pods\n", "- swaplet-leash-parked\n"] {
+        assert!(some.contains(words), "{words}");
+    }
+    let without = leash("restart.enabled=true,restart.withoutLeash=true,leash.enabled=false").await;
+    assert!(without.contains("- --restart-without-leash\n") && !without.contains("- --leash="));
+    assert_eq!(names(&without, "ClusterRoleBinding"), ["swaplet", "swaplet-nodes", "swaplet-restart"]);
 
     assert_eq!(names(&leash("leash.enabled=false").await, "ValidatingAdmissionPolicy"), [""; 0]);
     let elsewhere = run_helm(&["template", "other", CHART, "--namespace", "teams", "--set", VALUES]).await.unwrap();
     assert!(elsewhere.contains("system:serviceaccount:teams:other-swaplet\"") && !elsewhere.contains("serviceaccount:swaplet:"));
-    assert_eq!(names(&elsewhere, "ValidatingAdmissionPolicy")[0], "teams-other-swaplet-leash-pods");
+    assert_eq!(names(&elsewhere, "ValidatingAdmissionPolicy")[0], "teams-other-swaplet-leash-events");
+}
+
+/// What would let one who may warm images make pods with the account of the controller.
+#[tokio::test]
+async fn a6_the_account_that_warms_has_a_namespace_of_its_own_under_pod_security() {
+    let all = rendered(&format!("{VALUES},warm.enabled=true")).await.unwrap();
+    let namespace = all.split("\n---\n").find(|object| object.contains("kind: Namespace\n")).unwrap();
+    let namespace: Value = serde_saphyr::from_str(namespace).unwrap();
+    assert_eq!(namespace["metadata"]["name"], "swaplet-warm");
+    assert_eq!(namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"], "restricted");
+    let account = "\"system:serviceaccount:swaplet-warm:swaplet-warm\"";
+    assert!(all.contains(account) && all.contains(r#"["swaplet-warm"]"#), "it is on the leash of warmer pods");
+    let elsewhere = run_helm(&["template", "other", CHART, "--namespace", "teams", "--set", &format!("{VALUES},warm.enabled=true")]).await;
+    let elsewhere = elsewhere.unwrap();
+    assert!(elsewhere.contains("kind: Namespace\nmetadata:\n  name: teams-other-swaplet-warm\n"), "no two releases share it");
+    let named = rendered(&format!("{VALUES},warm.enabled=true,warm.namespace=w")).await.unwrap();
+    assert!(!named.contains("kind: Namespace\n"), "one that is named is there");
+}
+
+/// Who may list Secrets everywhere may do everything.
+#[tokio::test]
+async fn a11_no_values_give_the_right_to_list_all_secrets() {
+    for on in [
+        "restart.enabled=true,restart.onConfig.enabled=true,openkruise.enabled=true",
+        "restart.enabled=true,restart.onConfig.enabled=true,restart.onConfig.secretNamespaces={a,b}",
+        "restart.enabled=true,restart.onConfig.enabled=true,restart.onConfig.secretNamespaces={a},namespaces={a,b}",
+        "warm.enabled=true,warm.jobs.enabled=true,parkImage=p:1,predownload.enabled=true,warm.jobs.secretNamespaces={a}",
+    ] {
+        let all = rendered(&format!("{VALUES},{on}")).await.unwrap();
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&all).unwrap();
+        let reads_secrets = |role: &Value| {
+            role["rules"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|rule| rule["resources"].as_array().unwrap().iter().any(|of| of == "secrets"))
+        };
+        let roles: Vec<_> = objects.iter().filter(|object| reads_secrets(object)).map(|role| &role["metadata"]["name"]).collect();
+        let bound = objects.iter().filter(|object| object["kind"] == "ClusterRoleBinding").map(|binding| &binding["roleRef"]["name"]);
+        assert!(bound.clone().count() > 0 || on.contains("namespaces={a,b}"));
+        for role in bound {
+            assert!(!roles.contains(&role), "{on}: {role} is bound for the whole cluster");
+        }
+        assert_eq!(roles.is_empty(), !on.contains("secretNamespaces={a,b}") && !on.contains("onConfig.secretNamespaces"), "{on}");
+    }
+}
+
+/// Where no pod is changed, the right to change pods is not given.
+#[tokio::test]
+async fn a11_who_only_pulls_images_may_not_change_pods() {
+    let may_patch = async |values: &str| {
+        let all = rendered(values).await.unwrap();
+        let role = all.split("\n---\n").find(|object| object.contains("kind: ClusterRole\n") && object.contains("\n  name: swaplet\n"));
+        let role: Value = serde_saphyr::from_str(role.unwrap()).unwrap();
+        let rules = role["rules"].as_array().unwrap().clone();
+        rules.iter().any(|rule| rule["resources"][0] == "pods" && rule["verbs"].as_array().unwrap().iter().any(|verb| verb == "patch"))
+    };
+    assert!(may_patch(VALUES).await);
+    assert!(may_patch("image=a,terminate.enabled=false,restart.enabled=true").await);
+    assert!(!may_patch("image=a,terminate.enabled=false,predownload.enabled=true").await);
+    assert!(!may_patch("image=a,terminate.enabled=false,parkImage=p:1,warm.enabled=true,warm.jobs.enabled=true").await);
+}
+
+/// A push to a tag changes nothing that runs.
+#[tokio::test]
+async fn every_image_of_the_chart_may_be_named_by_its_digest() {
+    let digest = |letter: &str| format!("sha256:{}", letter.repeat(64));
+    let (image, exit, park) = (digest("a"), digest("b"), digest("c"));
+    let values = format!(
+        "{VALUES},imageDigest={image},terminate.exitImageDigest={exit},parkImage=r.example/park:1,parkImageDigest={park},restart.enabled=true"
+    );
+    let all = rendered(&values).await.unwrap();
+    for image in [
+        format!("registry.example/swaplet/controller:v1@{image}"),
+        format!("registry.example/swaplet/exit:v1@{exit}"),
+        format!("r.example/park:1@{park}"),
+    ] {
+        assert!(all.matches(&image).count() >= 2, "{image}: where it runs, and on the leash or before the removal");
+        let tag = image.split('@').next().unwrap();
+        assert_eq!(all.matches(tag).count(), all.matches(&image).count(), "{tag} is nowhere without its digest");
+    }
 }
 
 #[tokio::test]
 async fn values_that_are_wrong_are_refused_with_a_reason() {
     for (values, reason) in [
+        ("image=a,terminate.exitImage=b,warm.enabled=true,warm.namespace=swaplet", "warm.namespace is the namespace of the release"),
+        ("image=a,terminate.exitImage=b,restart.onConfig.secrets=true", "restart.onConfig.secretNamespaces"),
+        ("image=a,terminate.exitImage=b,restart.onConfig.secretNamespaces=true", "secretNamespaces"),
+        ("image=a,terminate.exitImage=b,imageDigest=sha256:1", "imageDigest"),
         ("terminate.exitImage=a", "image is not set"),
         ("image=a", "terminate.exitImage is not set"),
         ("image=a,terminate.enabled=false", "nothing is on"),

@@ -5,9 +5,10 @@ use std::path::Path;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use kube::Api;
 use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
+use swaplet::objects::parked::{PARKED, Parked};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
@@ -132,6 +133,25 @@ impl Installation {
         kubectl(&done).await;
     }
 
+    /// Takes away the part of its leash that is about everybody else; comes back when the account of the case may park the container of this pod.
+    pub async fn lets_others_park(&self, pod: &Pod, park: &str) {
+        kubectl(&["delete", "validatingadmissionpolicybinding", &format!("{}-swaplet-leash-parked", self.namespace)]).await;
+        let (name, namespace, container) = (pod.name_any(), pod.namespace().unwrap(), &pod.spec.as_ref().unwrap().containers[0]);
+        let images = [(container.name.as_str().into(), container.image.clone().unwrap().into())].into();
+        let uid = pod.uid().unwrap().into();
+        let note = Parked { pod: uid, name: "r".into(), request: "r".into(), park: park.into(), images }.as_text();
+        let marks = json!({"labels": {PARKED: "true"}, "annotations": {PARKED: note}});
+        let patch = json!({"metadata": marks, "spec": {"containers": [{"name": container.name, "image": park}]}}).to_string();
+        let account = format!("--as=system:serviceaccount:{namespace}:swaplet");
+        eventually("others to be let park", || async {
+            let patch = ["patch", "pod", &name, "-n", &namespace, "--type=strategic", "-p", &patch, "--dry-run=server", &account];
+            // kubectl reads the pod before, for which the account has no right.
+            let output = Command::new("kubectl").args(patch).arg("--as-group=system:masters").output().await.expect("kubectl");
+            output.status.success().then_some(())
+        })
+        .await;
+    }
+
     /// Ends all its replicas.
     pub async fn stop(&self) {
         kubectl(&["scale", "deployment/swaplet", "--replicas=0", "-n", &self.namespace]).await;
@@ -159,18 +179,20 @@ impl Installation {
         push_work(&variable("SWAPLET_E2E_REGISTRY"), &image).await;
         let restricted = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
         let node = variable("SWAPLET_E2E_NODE");
+        // The chart has made it, for warmer pods and who makes them: never that of the controller.
+        let namespace = format!("{}-swaplet-warm", self.namespace);
         let container = json!({
             "name": "warm", "image": CONTROLLER.get().unwrap(), "securityContext": restricted,
-            "args": ["warm", image, "--park-image", world.images.park, "--node", node, "--namespace", self.namespace],
+            "args": ["warm", image, "--park-image", world.images.park, "--node", node, "--namespace", namespace],
         });
         let spec = json!({
             "serviceAccountName": "swaplet-warm", "restartPolicy": "Never", "containers": [container],
             "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
         });
         let job: Job = serde_json::from_value(crate::pods::job("warm", spec)).unwrap();
-        Api::namespaced(self.client.clone(), &self.namespace).create(&PostParams::default(), &job).await.unwrap();
-        kubectl(&["wait", "--for=condition=Complete", "job/warm", "--timeout=180s", "-n", &self.namespace]).await;
-        let told = kubectl(&["logs", "job/warm", "-n", &self.namespace]).await;
+        Api::namespaced(self.client.clone(), &namespace).create(&PostParams::default(), &job).await.unwrap();
+        kubectl(&["wait", "--for=condition=Complete", "job/warm", "--timeout=180s", "-n", &namespace]).await;
+        let told = kubectl(&["logs", "job/warm", "-n", &namespace]).await;
         assert!(told.contains(&image), "{told}");
     }
 

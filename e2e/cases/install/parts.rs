@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Api;
-use kube::ResourceExt as _;
 use kube::api::{EvictParams, ListParams};
+use kube::{Api, Config, ResourceExt as _};
 use serde_json::{Value, json};
+use swaplet::controller::connection::connect;
 
 use super::chart::{VALUES, rendered};
 use super::installation::Installation;
@@ -50,7 +50,11 @@ async fn what_belongs_together_finds_each_other() {
 
     // It is scraped, and speaks to names, API servers and registries; nothing else.
     assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
-    assert_eq!(policy["spec"]["ingress"], json!([{"ports": [{"port": "http"}]}]));
+    assert_eq!(policy["spec"]["ingress"], json!([{"ports": [{"port": "http"}], "from": [{"podSelector": {}}]}]));
+    let monitoring = "networkPolicy.ingressFrom[0].namespaceSelector.matchLabels.team=monitoring";
+    let scraped = one(&rendered(&format!("{VALUES},{monitoring}")).await.unwrap(), "NetworkPolicy");
+    let from = json!([{"podSelector": {}}, {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]);
+    assert_eq!(scraped["spec"]["ingress"][0]["from"], from);
     let to = |port: u16| json!({"port": port});
     let names = json!([{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]);
     assert_eq!(policy["spec"]["egress"], json!([{"ports": names}, {"ports": [to(443), to(6443)]}]));
@@ -92,6 +96,8 @@ async fn an_installation_is_what_its_values_say_and_its_budget_is_kept() {
     counts(1).await;
     installation.helm("upgrade", &[&more[..], &["--set", "podDisruptionBudget.maxUnavailable=0"]].concat()).await;
     counts(0).await;
+    // By a client that takes the first answer: kube's own asks 15 times where it is told to come back, which takes six minutes.
+    let pods: Api<Pod> = Api::namespaced(connect(Config::infer().await.unwrap()).unwrap(), &installation.namespace);
     let refused = pods.evict(&replicas[0].name_any(), &EvictParams::default()).await.unwrap_err();
     assert!(matches!(&refused, kube::Error::Api(status) if status.code == 429), "{refused}");
 

@@ -17,7 +17,7 @@ async fn all_that_it_does_is_let_through() {
     install_crd().await;
     let leashed = Leashed::new("leash-lives").await;
     let world = &leashed.world;
-    let controller = Controller::start_with(world, &["--restart"]).await;
+    let controller = Controller::start_with(world, &["--restart", "--restart-without-leash"]).await;
     world.create_job(job("job", spec("Never", vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
     let mut ignored = sidecar(world, "log", EXITS_143);
     ignored["env"].as_array_mut().unwrap().push(json!({"name": IGNORE_EXIT_CODE, "value": "true"}));

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::Leashed;
 use super::legal::{image as image_of, parking};
+use super::{Leashed, closed};
 use crate::pods::MARK;
 
 /// The digest that nodes report of the image of every container.
@@ -105,5 +105,51 @@ impl Leashed {
         self.is_there(pod(self, "ended", "Never", both), &[("main", Some(0)), ("log", Some(0))], &[]).await;
         let patch = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
         self.world.api::<Pod>().patch_status("ended", &PatchParams::default(), &patch).await.unwrap();
+    }
+    /// Those that the tables are about besides.
+    pub async fn more_pods_are_there(&self) {
+        let (image, park) = (&self.world.images.work, &self.world.images.park);
+        let both = json!([main(self), side(self, "log", "true")]);
+        let pods = self.world.api::<Pod>();
+        let change = async |name: &str, patch: Value| {
+            pods.patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
+        };
+        // Somebody has changed the image, and the node still reports the one before.
+        self.is_there(pod(self, "updated", "Always", both.clone()), &[("main", None), ("log", None)], &[]).await;
+        change("updated", image_of("main", &image.replace(":v1", ":v2"))).await;
+        // It was parked, and somebody has given it an image.
+        self.is_there(pod(self, "given", "Always", both.clone()), &[("main", None), ("log", None)], &[]).await;
+        let given = image_of("main", &image.replace(":v1", ":v2"));
+        change("given", parking(given, &self.uid("given").await, park, &[("main", image)])).await;
+        // The main is in the park image, which has ended with 0.
+        for name in ["parked-done", "unnoted-done"] {
+            self.is_there(pod(self, name, "OnFailure", both.clone()), &[("main", Some(0)), ("log", None)], &[]).await;
+        }
+        change("parked-done", parking(image_of("main", park), &self.uid("parked-done").await, park, &[("main", image)])).await;
+        change("unnoted-done", image_of("main", park)).await;
+        // The node knows its image by another tag.
+        self.is_there(pod(self, "retagged", "Always", both.clone()), &[("main", None), ("log", None)], &[]).await;
+        let mut other_tag = status(self, "main", None);
+        other_tag["image"] = json!(image.replace(":v1", ":another"));
+        self.is_reported("retagged", other_tag).await;
+        self.is_there(pod(self, "hub", "Always", json!([{"name": "main", "image": "busybox:1"}])), &[("main", None)], &[]).await;
+        let mut of_hub = status(self, "main", None);
+        of_hub["image"] = json!("docker.io/library/busybox:1");
+        of_hub["imageID"] = json!("");
+        self.is_reported("hub", of_hub).await;
+        let mut applied = pod(self, "applied", "Always", json!([main(self)]));
+        applied["metadata"]["labels"]["team"] = json!("a");
+        self.is_there(applied, &[("main", None)], &[]).await;
+        let gitops = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "a"}}});
+        pods.patch("applied", &PatchParams::apply("gitops").force(), &Patch::Apply(gitops)).await.unwrap();
+        self.warmers_are_there().await;
+        let mut elsewhere = pod(self, "done", "OnFailure", both);
+        elsewhere["metadata"]["namespace"] = json!(closed(&self.world));
+        self.make(&json!([elsewhere])).await;
+    }
+
+    async fn is_reported(&self, pod: &str, container: Value) {
+        let patch = Patch::Merge(json!({"status": {"containerStatuses": [container]}}));
+        self.world.api::<Pod>().patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Stays until SIGTERM or SIGINT, then exits 0. `park --copy-self PATH` instead copies
+//! Stays until SIGTERM or SIGINT, then exits 143, as a program does that SIGTERM ends. `park --copy-self PATH` instead copies
 //! the program to PATH, so that a container without this image can run it from a volume.
 #![no_std]
 #![no_main]
@@ -10,6 +10,9 @@ use kernel::{Errno, File, Part, STDERR, Signals, Start};
 
 /// The longest path that Linux takes, the zero byte at its end included.
 const PATH_MAX: usize = 4096;
+/// What a program ends with that SIGTERM ends, 128 + 15. With 0 the container that waits here could count as one that has done its work:
+/// where its own image cannot be pulled again, the pod would be Succeeded.
+const ENDED: u8 = 143;
 /// "File name too long".
 const ENAMETOOLONG: Errno = Errno(36);
 
@@ -29,7 +32,7 @@ fn park() -> ! {
     // All signals, so that none but the two waited for (and SIGKILL) ends the process.
     let ended = kernel::block(Signals::ALL).and_then(|()| kernel::discard_children()).and_then(|()| kernel::wait_for(Signals::STOP));
     match ended {
-        Ok(()) => kernel::exit(0),
+        Ok(()) => kernel::exit(ENDED),
         // Better an error that everybody sees than a loop that burns a core.
         Err(error) => fail(b"park: cannot wait for a signal", c"", error),
     }

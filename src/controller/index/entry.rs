@@ -157,8 +157,8 @@ impl Entry {
 
     pub(super) fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
         let wait = first.saturating_mul(1 << self.memory.failures.min(16)).min(last);
-        self.memory.failures += 1;
-        self.memory.not_before = Some(now + wait.max(at_least.unwrap_or_default()));
+        self.memory.failures = self.memory.failures.saturating_add(1);
+        self.memory.not_before = Some(now.saturating_add(wait.max(at_least.unwrap_or_default())));
         Vec::new()
     }
 }

@@ -10,6 +10,9 @@ use crate::decide::reason::Reason;
 use crate::defects::note;
 use crate::isolated::isolated;
 
+/// When is looked again at a pod whose decision names a time that is over.
+const SOON: Duration = Duration::from_secs(1);
+
 impl Index {
     /// Decides about a pod and does with the decision all that is not a write. Where that panics, nothing is written, and the pod is looked
     /// at again when it changes, and with all others.
@@ -60,6 +63,8 @@ impl Index {
             }
         }
         let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
+        // A time that is over would be now again at once, for ever.
+        let again = again.map(|at| if at > now { at } else { now + SOON });
         let before = std::mem::replace(&mut entry.due, again);
         self.reschedule(uid, before, again);
         if is_over(decision.reason) {

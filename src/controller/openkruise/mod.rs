@@ -123,7 +123,7 @@ impl Known {
 
     /// A request for these containers of a pod is about to be made.
     pub fn request_begins(&mut self, pod: &Pod, containers: &[Box<str>], now: Duration) {
-        self.past_exits.try_starts(pod, containers, now + patience(pod));
+        self.past_exits.try_starts(pod, containers, now.saturating_add(patience(pod)));
     }
 
     /// The pod is forgotten, or its request was not made.

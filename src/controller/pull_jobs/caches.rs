@@ -7,6 +7,7 @@ use kube::api::DynamicObject;
 
 use crate::decide::pull_job::image_cache::{CacheOptions, CacheState, state};
 use crate::defects::read;
+use crate::objects::bounds::{MESSAGE, cut};
 use crate::objects::image_cache::{ImageCache, NewImageCache};
 use crate::watch::Event;
 use crate::writer::{Outcome, is_missing_right};
@@ -168,7 +169,7 @@ impl Caches {
         attempt.trouble = trouble(name, outcome);
         attempt.again = Some(now + AGAIN);
         if matches!(outcome, Outcome::Applied(_)) {
-            tracing::info!(cache = %name, images = ?cache.images, days = cache.retention_days, "an ImageCache is made, which is billed");
+            tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is made, which is billed");
             attempt.again = Some(now + AGAIN.saturating_mul(1 << attempt.made.min(16)).min(LONGEST));
             attempt.made += 1;
             attempt.made_at = Some(now);

@@ -18,6 +18,7 @@ use super::rights::{SEE_PULLS, note_rights};
 use super::{Asked, CacheNews, Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
 use crate::clock::Clock;
 use crate::decide::pull_job::image_cache::CacheOptions;
+use crate::decide::pull_job::sandbox::SandboxKeys;
 use crate::decide::warm::pulled::Pulled;
 use crate::decide::warm::shape::ShapeChoice;
 use crate::discovery::Discovery;
@@ -54,8 +55,15 @@ pub struct WarmSettings {
     pub exit_image: Option<Box<str>>,
     /// How long a node with the startup taint is kept from pods until its images are there; `None`: the taint is left alone.
     pub startup_taint_timeout: Option<Duration>,
+    /// Nodes with the startup taint wait for jobs of these namespaces, besides the exit images: who may make such jobs can slow down each new
+    /// node.
+    pub startup_taint_namespaces: BTreeSet<Box<str>>,
+    /// What one try of an image may take at most, whatever its job says.
+    pub longest_try: Duration,
     /// What is wanted of image caches for nodes whose provider has them, which are billed; `None`: none is made.
     pub image_caches: Option<CacheOptions>,
+    /// Which labels and annotations jobs may give to their pods.
+    pub sandbox_keys: SandboxKeys,
     /// How it is asked which digest a tag stands for.
     pub resolve: Resolve,
     /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
@@ -71,6 +79,9 @@ impl fmt::Debug for WarmSettings {
             .field("exit_image", &self.exit_image)
             .field("image_caches", &self.image_caches)
             .field("startup_taint_timeout", &self.startup_taint_timeout)
+            .field("startup_taint_namespaces", &self.startup_taint_namespaces)
+            .field("longest_try", &self.longest_try)
+            .field("sandbox_keys", &self.sandbox_keys)
             .finish_non_exhaustive()
     }
 }
@@ -156,7 +167,8 @@ impl Driver {
             self.start(write);
         }
         for (asked, images) in self.jobs.questions(now) {
-            self.resolver.start(asked, images);
+            let namespace = asked.0.1.clone();
+            self.resolver.start(&namespace, asked, images);
         }
         self.metrics.decisions_failed(self.jobs.take_defects());
         self.selected.follow(self.jobs.queries());

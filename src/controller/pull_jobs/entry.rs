@@ -83,6 +83,10 @@ impl Entry {
         &self.job.uid
     }
 
+    pub fn namespace(&self) -> &str {
+        &self.job.namespace
+    }
+
     pub fn is_completed(&self) -> bool {
         self.completed == Some(self.job.generation) || self.job.is_completed()
     }
@@ -145,12 +149,17 @@ impl Entry {
         self.run.as_ref().is_some_and(|run| run.made(pod) && run.warming.needs(pod))
     }
 
-    pub fn active(&self) -> impl Iterator<Item = &str> {
-        self.run.iter().flat_map(|run| run.warming.active())
+    pub fn held(&self, now: Duration) -> impl Iterator<Item = &str> {
+        self.run.iter().flat_map(move |run| run.warming.held(now))
+    }
+
+    /// Whether one more node may begin.
+    pub fn has_a_slot(&self) -> bool {
+        self.may_begin() && self.run.as_ref().is_some_and(|run| run.warming.may_begin())
     }
 
     pub fn waits_for(&self, node: &str, now: Duration) -> bool {
-        self.may_begin() && self.run.as_ref().is_some_and(|run| run.warming.waits_for(node, now))
+        self.run.as_ref().is_some_and(|run| run.warming.waits_for(node, now))
     }
 
     /// Whether it is written down when the job was begun, and known which nodes it wants.
@@ -170,7 +179,7 @@ impl Entry {
         let targets = self.pins.targets(spec, &self.job.pinned);
         let warmers = warmers(&self.job, spec, settings);
         if self.run.as_ref().is_none_or(|run| run.warmers.run != warmers.run) {
-            self.run = Some(Run::new(spec.clone(), targets.clone(), Arc::new(warmers)));
+            self.run = Some(Run::new(spec.clone(), targets.clone(), Arc::new(warmers), settings.longest_try));
             self.is_stale = true;
         }
         let Some(run) = &mut self.run else { return };
@@ -187,9 +196,9 @@ impl Entry {
     }
 
     /// `leaving` pods of the job are not needed, and still there.
-    pub fn bound(&mut self, leaving: usize) {
+    pub fn bound(&mut self, leaving: usize, longest_try: Duration) {
         if let Some(run) = &mut self.run {
-            run.warming.set_limits(limits(&run.spec, run.nodes.len(), leaving));
+            run.warming.set_limits(limits(&run.spec, run.nodes.len(), leaving, longest_try));
         }
     }
 

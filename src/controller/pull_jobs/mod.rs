@@ -29,7 +29,7 @@ use entry::{Entry, exit_images};
 use isolation::Jobs;
 pub use messages::{Asked, Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
-use room::Room;
+use room::{Room, Turns};
 
 use super::defects::read;
 use super::namespaces::Namespaces;
@@ -69,6 +69,7 @@ pub struct PullJobs {
     /// Where they are wanted.
     caches: Option<Caches>,
     nodes: Nodes,
+    turns: Turns,
     pods: BTreeMap<Box<str>, WarmerPod>,
     /// Pods that are being deleted by us, with when that may be sent again.
     deletions: BTreeMap<Box<str>, Duration>,
@@ -96,6 +97,7 @@ impl PullJobs {
             jobs: Jobs::new(kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect()),
             nodes: Nodes::new(table, shape, startup_taints, caches.is_some()),
             caches,
+            turns: Turns::default(),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
             lists: BTreeMap::new(),
@@ -202,7 +204,10 @@ impl PullJobs {
         }
     }
 
-    fn apply(&mut self, job: PullJob) {
+    fn apply(&mut self, mut job: PullJob) {
+        if let Ok(spec) = &mut job.spec {
+            self.settings.sandbox_keys.keep_to(&mut spec.pods);
+        }
         let key = key_of(&job);
         if let Some(list) = self.lists.get_mut(&job.kind) {
             list.remove(&key);
@@ -267,10 +272,18 @@ impl PullJobs {
         self.jobs.each(now.since_start, |_, entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
         let mut writes = self.make_caches(now.since_start);
         let leaving = self.leaving(now.since_start);
-        self.jobs.each(now.since_start, |_, entry| entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default()));
+        self.jobs.each(now.since_start, |_, entry| {
+            entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default(), self.settings.longest_try)
+        });
         writes.extend(self.delete_orphans(now.since_start));
         let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
-        writes.extend(self.jobs.each(now.since_start, |key, entry| entry.step(key, &mut room, now)).into_iter().flatten());
+        for key in self.turns.order(&self.jobs.all) {
+            self.jobs.with(&key, now.since_start, |entry| {
+                let begun = entry.step(&key, &mut room, now);
+                begun.iter().for_each(|write| self.turns.note(write));
+                writes.extend(begun);
+            });
+        }
         self.share(now.since_start);
         writes.extend(self.jobs.each(now.since_start, |_, entry| entry.report(now)).into_iter().flatten());
         writes.extend(self.untaint(now.since_start));

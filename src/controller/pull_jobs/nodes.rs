@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::decide::node_class::Recognised;
 use crate::decide::node_table::NodeTable;
-use crate::decide::pull_job::TargetNode;
+use crate::decide::pull_job::{CONTROL_PLANE, TargetNode};
 use crate::decide::warm::nodes::{has_image_caches, shapes};
 use crate::decide::warm::shape::ShapeChoice;
 use crate::decide::warm::startup_taint::StartupTaints;
@@ -58,7 +58,9 @@ impl Nodes {
         let recognised = Recognised::of(&node, &self.table);
         let (shapes, has_image_caches) = (shapes(&node, &recognised, self.shape), has_image_caches(&recognised));
         let labels = node.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-        let before = self.all.insert(node.name.clone(), TargetNode { uid: node.uid, labels, ready: node.ready, shapes, has_image_caches });
+        let is_control_plane = node.taints.iter().any(|taint| CONTROL_PLANE.contains(&&*taint.key));
+        let target = TargetNode { uid: node.uid, labels, ready: node.ready, shapes, has_image_caches, is_control_plane };
+        let before = self.all.insert(node.name.clone(), target);
         before.is_some_and(|before| !before.ready && node.ready).then_some(node.name)
     }
 }

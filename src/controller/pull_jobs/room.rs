@@ -1,10 +1,11 @@
-//! Who is on which node: one job at a time has a pod on a node, and others that want it are waited for.
+//! Who is on which node: one job at a time has a pod on a node, and others that want it are waited for. They have it in turns, namespace by
+//! namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Key;
 use super::entry::Entry;
+use super::{Key, PullWrite};
 use crate::decide::warm::{Action, Elsewhere};
 use crate::objects::warmer_pod::WarmerPod;
 
@@ -22,11 +23,12 @@ impl Room {
             taken.entry(pod.node.clone()).or_default().insert(None);
         }
         for (key, entry) in jobs {
-            for node in entry.active() {
+            for node in entry.held(now) {
                 taken.entry(node.into()).or_default().insert(Some(key.clone()));
             }
         }
-        let waits = |node: &str| jobs.iter().filter(|(_, entry)| entry.waits_for(node, now)).map(|(key, _)| key.clone()).collect();
+        let waiting: Vec<_> = jobs.iter().filter(|(_, entry)| entry.has_a_slot()).collect();
+        let waits = |node: &str| waiting.iter().filter(|(_, entry)| entry.waits_for(node, now)).map(|(key, _)| (*key).clone()).collect();
         let wanted = taken.keys().map(|node| (node.clone(), waits(node))).collect();
         Self { taken, wanted }
     }
@@ -42,6 +44,41 @@ impl Room {
     pub fn note(&mut self, key: &Key, node: &str, action: &Action) {
         if matches!(action, Action::Create { .. }) {
             self.taken.entry(node.into()).or_default().insert(Some(key.clone()));
+        }
+    }
+}
+
+/// In which order jobs may begin on nodes that are free.
+#[derive(Default)]
+pub(super) struct Turns {
+    last: u64,
+    /// When each namespace has begun on a node the last time, by number.
+    namespaces: BTreeMap<Box<str>, u64>,
+    /// The same of each job.
+    jobs: BTreeMap<Key, u64>,
+}
+
+impl Turns {
+    /// The installation's own images come first: they are few and small, and nodes with the startup taint wait for them. Then come the jobs
+    /// of the namespace, and of these the one, that has waited longest: however many jobs a namespace has, it is one among the namespaces.
+    pub fn order(&mut self, jobs: &BTreeMap<Key, Entry>) -> Vec<Key> {
+        self.jobs.retain(|key, _| jobs.contains_key(key));
+        let namespaces: BTreeSet<&str> = jobs.keys().map(|key| &*key.1).collect();
+        self.namespaces.retain(|namespace, _| namespaces.contains(&**namespace));
+        let mut order: Vec<&Key> = jobs.keys().collect();
+        order.sort_by_key(|key| {
+            let has_object = jobs.get(*key).is_some_and(Entry::has_object);
+            (has_object, self.namespaces.get(&key.1).copied(), self.jobs.get(*key).copied())
+        });
+        order.into_iter().cloned().collect()
+    }
+
+    /// A job begins on a node.
+    pub fn note(&mut self, write: &PullWrite) {
+        if let PullWrite::Warm { key, action: Action::Create { .. }, .. } = write {
+            self.last += 1;
+            self.namespaces.insert(key.1.clone(), self.last);
+            self.jobs.insert(key.clone(), self.last);
         }
     }
 }

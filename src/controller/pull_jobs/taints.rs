@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::entry::Entry;
 use super::{PullJobs, PullWrite};
 use crate::decide::warm::Answer;
 use crate::decide::warm::startup_taint::{STARTUP_TAINT, Untaint};
@@ -10,7 +11,8 @@ impl PullJobs {
     /// Nodes whose time to wait is over, or that have nothing to wait for.
     pub(super) fn untaint(&mut self, now: Duration) -> Vec<PullWrite> {
         let Some(taints) = &mut self.nodes.startup_taints else { return Vec::new() };
-        let untaints = taints.step(now, |node| self.jobs.all.values().find_map(|entry| entry.owes(node)));
+        let counts = |entry: &&Entry| !entry.has_object() || self.settings.startup_taint_namespaces.contains(entry.namespace());
+        let untaints = taints.step(now, |node| self.jobs.all.values().filter(counts).find_map(|entry| entry.owes(node)));
         untaints.into_iter().map(|untaint| PullWrite::Untaint(Box::new(untaint))).collect()
     }
 

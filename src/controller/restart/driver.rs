@@ -12,6 +12,7 @@ use super::{Key, Now, Restarts, observe, observe_parked};
 use crate::decide::restart::ParkImage;
 use crate::discovery::Discovery;
 use crate::index::{Effect, Index, Notice};
+use crate::leash::Gate;
 use crate::metrics::Metrics;
 use crate::named_watches::NamedWatches;
 use crate::objects::recreate_request::PLURAL;
@@ -58,6 +59,8 @@ pub struct RestartSettings {
     pub on_config: Option<RestartOnSettings>,
     /// The image in which containers are parked whose image has no alias.
     pub park: Option<ParkImage>,
+    /// The leash without which nothing is restarted; `None` where none is needed.
+    pub leash: Option<String>,
 }
 
 impl fmt::Debug for RestartSettings {
@@ -69,13 +72,10 @@ impl fmt::Debug for RestartSettings {
 impl Driver {
     /// Looks for requests, or does nothing ever, as the settings say.
     #[must_use]
-    pub fn start(discovery: &Discovery, settings: &Settings, ages: &WatchAges) -> Self {
+    pub fn start(discovery: &Discovery, settings: &Settings, gate: &Gate, ages: &WatchAges) -> Self {
         let client = discovery.client();
-        // Also where nothing is parked any more: an earlier life may have left a container parked.
         let (requests, parked) = match settings.restart {
-            Some(_) => {
-                (observe(discovery.clone(), settings.namespaces.clone(), ages.clone()), observe_parked(client, &settings.namespaces, ages))
-            }
+            Some(_) => watches(discovery, settings, gate, ages),
             None => (nothing(), nothing()),
         };
         Self {
@@ -131,6 +131,7 @@ impl Driver {
     /// Starts the writes that are to be made now, and follows the pods that are needed; what was learned of nodes.
     pub fn go_on(&mut self, index: &mut Index, writer: &Writer, metrics: &Metrics, since_start: Duration) -> Vec<Effect> {
         let now = Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) };
+        self.restarts.begin_turn(since_start);
         while self.writes.len() < self.concurrency {
             let Some(write) = self.restarts.next_write(index, now) else { break };
             let writer = writer.clone();
@@ -139,7 +140,9 @@ impl Driver {
                 (write, outcome)
             });
         }
-        self.watches.follow(self.restarts.pods());
+        if let Some(pods) = self.restarts.pods() {
+            self.watches.follow(pods);
+        }
         metrics.decisions_failed(self.restarts.take_defects());
         metrics.requests.set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
         self.restarts.take_learned()
@@ -158,6 +161,18 @@ impl Driver {
     pub async fn drain(&mut self) -> Result<Option<Happened>, TaskDied> {
         self.writes.join_next().await.map(written).transpose()
     }
+}
+
+type Watches = (mpsc::Receiver<Event<RestartRequestWire>>, mpsc::Receiver<Event<RestartPodWire>>);
+
+/// Of requests, and of pods in which containers are parked: an earlier life may have left one so.
+fn watches(discovery: &Discovery, settings: &Settings, gate: &Gate, ages: &WatchAges) -> Watches {
+    let everything = || (discovery.clone(), settings.namespaces.clone(), ages.clone());
+    let (discovery, namespaces, noted) = everything();
+    let requests = gate.before(move || observe(discovery, namespaces, noted));
+    let (discovery, namespaces, noted) = everything();
+    let parked = gate.before(move || observe_parked(discovery.client(), &namespaces, &noted));
+    (requests, parked)
 }
 
 /// Pods that restart always are not in the watch of pods.

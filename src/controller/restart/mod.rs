@@ -1,15 +1,21 @@
 //! All requests to restart containers that are not completed, each with its memory, and their pods: the state of the loop, without any
 //! I/O and without a clock. As for pods in [`super::index`], an event only says that a request is to be looked at.
 
+mod by_pod;
 mod driver;
 mod observe;
 mod orphans;
 mod pods;
 mod retry;
+mod see;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
 use std::time::Duration;
 
+use by_pod::ByPod;
 pub use driver::{Driver, Happened, RestartSettings};
 pub(super) use observe::observe;
 use observe::observe_parked;
@@ -17,24 +23,28 @@ use orphans::Orphans;
 use pods::Pods;
 use retry::Retry;
 
-use super::defects::{Defects, log, read};
+use super::defects::{Defects, log};
 use super::index::{Effect, Index, LOOK_AGAIN, Notice};
-use super::watch::Event;
+use super::queue::FairQueue;
 use super::writer::{Outcome, Target, TargetKind};
 use super::writer_restart::{RestartWrite, Stored};
 use crate::decide::decision::Report;
 use crate::decide::headroom::Headroom;
 use crate::decide::node_verdicts::Proved;
 use crate::decide::reason::Reason;
-use crate::decide::restart::{Action, Around, Decision, Memory, ParkImage, Sight, decide, is_first, needs_pod};
+use crate::decide::restart::{Action, Around, Decision, Memory, ParkImage, Sight, decide};
 use crate::isolated::isolated;
 use crate::objects::pod::PROVIDER_FAILED;
 use crate::objects::recreate_request::{KIND, RequestPhase};
-use crate::objects::restart_pod::{RestartPod, RestartPodWire};
-use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
+use crate::objects::restart_pod::RestartPod;
+use crate::objects::restart_request::RestartRequest;
 
-/// How often is asked for a node that has not been seen.
+/// How often is asked for a node that has not been seen, and when is looked again at a request whose decision names a time that is over.
 const NODE_AGAIN: Duration = Duration::from_secs(1);
+/// As many decisions are made in one turn of the loop: then the pods of everybody else are looked after, however many requests there are.
+const AT_A_TIME: usize = 16;
+/// As many requests for a pod are asked whether they say something else than it does, besides the one for which containers are parked.
+const MOST_ASKED: usize = 64;
 
 /// Namespace and name.
 pub type Key = (Box<str>, Box<str>);
@@ -52,10 +62,15 @@ pub struct Now {
 #[derive(Default)]
 pub struct Restarts {
     requests: BTreeMap<Key, Entry>,
+    by_pod: ByPod,
     pods: Pods,
     /// Requests to be looked at now.
-    fresh: BTreeSet<Key>,
-    /// What was learned of nodes and is not passed on yet.
+    fresh: FairQueue<Key>,
+    /// Requests to be looked at later although nothing happens.
+    due: BTreeSet<(Duration, Key)>,
+    /// How many decisions may still be made in this turn of the loop.
+    turns: usize,
+    /// What was learned of nodes, and is to be told of parked containers, and is not passed on yet.
     learned: Vec<Effect>,
     /// When all requests are looked at, as all pods are.
     all_due: Duration,
@@ -72,8 +87,6 @@ struct Entry {
     memory: Memory,
     retry: Retry,
     due: Option<Duration>,
-    /// Whether somebody else carries it out.
-    left: bool,
     list: u64,
 }
 
@@ -83,6 +96,17 @@ struct PodEntry {
     /// Whether the list under way has named it.
     listed: bool,
     since: Duration,
+}
+
+impl PodEntry {
+    /// What all requests for the pod depend on, also those that wait in line.
+    fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
+        match &self.sight {
+            Seen::There(pod) => (true, Some((pod.pod.uid.clone(), pod.pod.deleting, pod.pod.phase.is_terminal()))),
+            Seen::NotYet => (false, None),
+            Seen::Absent => (true, None),
+        }
+    }
 }
 
 enum Seen {
@@ -110,105 +134,9 @@ impl Restarts {
         self.requests.is_empty()
     }
 
-    /// The pods that have to be followed.
-    pub fn pods(&self) -> impl Iterator<Item = &Key> {
-        self.pods.keys()
-    }
-
-    /// What the watch of requests tells.
-    pub fn hear(&mut self, event: Event<RestartRequestWire>, now: Duration) {
-        match event {
-            Event::ListStart => {
-                self.list += 1;
-                self.listed = false;
-            }
-            Event::Listed(request) | Event::Applied(request) => match read("request", || request.read()) {
-                Some(request) => self.apply(request, now),
-                None => tracing::warn!("a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"),
-            },
-            Event::ListEnd => {
-                let gone: Vec<_> = self.requests.iter().filter(|(_, entry)| entry.list != self.list).map(|(key, _)| key.clone()).collect();
-                gone.iter().for_each(|key| self.forget(key, now));
-                self.listed = true;
-            }
-            Event::Deleted(request) => {
-                if let Some(request) = read("request", || request.read()) {
-                    self.forget(&(request.namespace, request.name), now);
-                }
-            }
-            // The loop tells of it.
-            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
-        }
-    }
-
-    fn apply(&mut self, request: RestartRequest, now: Duration) {
-        let key = (request.namespace.clone(), request.name.clone());
-        let pod = pod_key(&request);
-        let list = self.list;
-        match self.requests.get_mut(&key).filter(|entry| entry.request.uid == request.uid) {
-            Some(entry) => {
-                entry.request = request;
-                entry.list = list;
-            }
-            None => {
-                let entry = Entry { request, memory: Memory::default(), retry: Retry::default(), due: None, left: false, list };
-                self.requests.insert(key, entry);
-            }
-        }
-        self.follow(&pod, now);
-        self.look_at_requests_of(&pod);
-    }
-
-    /// A pod is followed as long as a request needs it.
-    fn follow(&mut self, pod: &Key, now: Duration) {
-        let mut requests = self.requests.values().map(|entry| &entry.request).filter(|request| pod_key(request) == *pod);
-        if requests.any(needs_pod) { self.pods.want(pod, now) } else { self.pods.release(pod, now) }
-    }
-
-    /// What the watch of parked pods tells.
-    pub fn see_parked(&mut self, event: Event<RestartPodWire>, now: Duration) {
-        self.orphans.see(event, now);
-    }
-
-    /// What the watch of one pod tells.
-    pub fn see(&mut self, key: &Key, event: Event<RestartPodWire>) {
-        let Some(entry) = self.pods.get_mut(key) else { return };
-        match event {
-            Event::ListStart => entry.listed = false,
-            Event::Listed(pod) | Event::Applied(pod) => {
-                entry.listed = true;
-                if let Some(pod) = read("pod", || pod.read()) {
-                    entry.sight = Seen::There(Box::new(pod));
-                }
-            }
-            Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
-            Event::Deleted(_) => entry.sight = Seen::Absent,
-            Event::Current(_) => return,
-            // The loop tells of trouble.
-            Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
-        }
-        self.look_at_requests_of(key);
-    }
-
-    fn look_at_requests_of(&mut self, pod: &Key) {
-        let concerned = self.requests.iter().filter(|(_, entry)| pod_key(&entry.request) == *pod).map(|(key, _)| key.clone());
-        self.fresh.extend(concerned.collect::<Vec<_>>());
-    }
-
-    /// A request is gone, or nothing is left to be done for it.
-    fn forget(&mut self, key: &Key, now: Duration) {
-        self.fresh.remove(key);
-        let Some(entry) = self.requests.remove(key) else { return };
-        let pod = pod_key(&entry.request);
-        self.follow(&pod, now);
-        self.look_at_requests_of(&pod);
-    }
-
-    /// Nobody has to see a pod whose requests somebody else carries out.
-    fn give_way(&mut self, pod: &Key, now: Duration) {
-        if self.requests.values().filter(|entry| pod_key(&entry.request) == *pod).all(|entry| entry.left) {
-            self.pods.give_way(pod, now);
-        }
+    /// The pods that have to be followed, if they are others than when this was asked the last time.
+    pub fn pods(&mut self) -> Option<impl Iterator<Item = &Key>> {
+        self.pods.news()
     }
 
     /// How often a decision has panicked since this was asked the last time.
@@ -220,7 +148,9 @@ impl Restarts {
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let all = (!self.requests.is_empty()).then_some(self.all_due);
-        self.requests.values().filter_map(|entry| entry.due).chain(self.orphans.next_due(now)).chain(all).min()
+        let are_left = (self.turns == 0 && !self.fresh.is_empty()) || self.orphans.are_left();
+        let first = self.due.first().map(|(at, _)| *at);
+        first.into_iter().chain(self.orphans.next_due()).chain(all).chain(are_left.then_some(now)).min()
     }
 
     /// What was learned of nodes since it was asked last.
@@ -228,25 +158,44 @@ impl Restarts {
         std::mem::take(&mut self.learned)
     }
 
-    /// The next write, and what is to be told.
-    pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
-        let due = self.requests.iter().filter(|(_, entry)| entry.due.is_some_and(|at| at <= now.since_start)).map(|(key, _)| key.clone());
-        self.fresh.extend(due.collect::<Vec<_>>());
-        if self.all_due <= now.since_start {
-            self.all_due = now.since_start + LOOK_AGAIN;
-            self.fresh.extend(self.requests.keys().cloned());
+    /// A turn of the loop begins: which requests are to be looked at by now.
+    pub fn begin_turn(&mut self, now: Duration) {
+        self.turns = AT_A_TIME;
+        self.orphans.begin_turn(now);
+        while let Some(key) = pop_due(&mut self.due, now) {
+            if let Some(entry) = self.requests.get_mut(&key) {
+                entry.due = None;
+            }
+            self.look_at(key);
         }
-        while let Some(key) = self.fresh.pop_first() {
-            let Some(decision) = self.decide(&key, index, now) else { continue };
-            if let Some(write) = self.begin(&key, decision, index, now) {
+        if self.all_due <= now {
+            self.all_due = now + LOOK_AGAIN;
+            let all: Vec<_> = self.requests.keys().cloned().collect();
+            all.into_iter().for_each(|key| self.look_at(key));
+        }
+    }
+
+    /// The next write of this turn, and what is to be told.
+    pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
+        while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
+            // One that is gone meanwhile costs nothing.
+            let Some(decision) = self.requests.contains_key(&key).then(|| self.decide(&key, index, now)) else { continue };
+            self.turns -= 1;
+            if let Some(write) = decision.and_then(|decision| self.begin(&key, decision, index, now)) {
                 return Some(write);
             }
         }
         if !self.listed {
             return None;
         }
-        let requests = self.requests.values().map(|entry| &entry.request);
-        self.orphans.next_write(requests, now)
+        let (requests, by_pod) = (&self.requests, &self.by_pod);
+        let of_pod = |pod: &Key, named: &str| {
+            let names = once(named).chain(by_pod.names(pod).map(|name| &**name).take(MOST_ASKED));
+            names.filter_map(|name| requests.get(&(pod.0.clone(), name.into()))).map(|entry| &entry.request).collect()
+        };
+        let write = self.orphans.next_write(of_pod, self.park.as_ref(), now);
+        self.learned.extend(self.orphans.take_news());
+        write
     }
 
     /// A defect that one request meets costs the others nothing: it is left alone for a while.
@@ -257,9 +206,7 @@ impl Restarts {
         isolated(&key.1, || self.judge(key, index, now)).unwrap_or_else(|defect| {
             log(KIND, &key.0, &key.1, &defect);
             let again = self.defects.meet(key.clone(), now.since_start);
-            if let Some(entry) = self.requests.get_mut(key) {
-                entry.due = Some(again);
-            }
+            self.look_later(key, Some(again));
             None
         })
     }
@@ -267,8 +214,7 @@ impl Restarts {
     fn judge(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
         let Now { since_start, today } = now;
         let request = &self.requests.get(key)?.request;
-        let others = self.requests.values().map(|entry| &entry.request).filter(|other| pod_key(other) == pod_key(request));
-        let is_first = is_first(request, others);
+        let is_first = self.by_pod.is_first(request);
         let pod = self.pods.get(&pod_key(request));
         let (sight, node) = match pod.map(|entry| (&entry.sight, entry.since)) {
             None | Some((Seen::NotYet, _)) => (Sight::Unseen, None),
@@ -294,18 +240,27 @@ impl Restarts {
         let around = Around { exit_images: index.exit_images(), park, node, kubelet, room: &room, is_first, now: since_start, today };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
         let unseen = matches!(sight, Sight::There(_)) && node.is_none() && decision.reason == Reason::RequestWaits;
-        entry.due = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();
+        let again = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();
+        // A time that is over would be now again at once, for ever.
+        self.look_later(key, again.map(|at| if at > since_start { at } else { since_start + NODE_AGAIN }));
         Some(decision)
+    }
+
+    fn look_later(&mut self, key: &Key, at: Option<Duration>) {
+        let Some(entry) = self.requests.get_mut(key) else { return };
+        let before = std::mem::replace(&mut entry.due, at);
+        self.reschedule(key, before, at);
     }
 
     fn begin(&mut self, key: &Key, decision: Decision, index: &mut Index, now: Now) -> Option<RestartWrite> {
         let entry = self.requests.get_mut(key)?;
-        entry.left = decision.reason == Reason::RequestLeft;
+        let all_are_left = self.by_pod.leave(&entry.request, decision.reason == Reason::RequestLeft);
         let Some(action) = decision.action else {
             let pod = pod_key(&entry.request);
             match decision.reason {
                 Reason::RequestOver if decision.again.is_none() => self.forget(key, now.since_start),
-                Reason::RequestLeft => self.give_way(&pod, now.since_start),
+                // Nobody has to see a pod whose requests somebody else carries out.
+                Reason::RequestLeft if all_are_left => self.pods.give_way(&pod, now.since_start),
                 _ => {}
             }
             return None;
@@ -333,7 +288,7 @@ impl Restarts {
         let key = (write.request.namespace.clone(), write.request.name.clone());
         let Some(entry) = self.requests.get_mut(&key) else { return write.notices() };
         entry.memory.in_flight = false;
-        self.fresh.insert(key.clone());
+        self.fresh.push(&key.0, key.clone());
         match outcome {
             Ok(stored) => {
                 entry.retry = Retry::default();
@@ -354,9 +309,11 @@ impl Restarts {
         match stored {
             Stored::Request(request) => {
                 if let Some(entry) = self.requests.get_mut(key).filter(|entry| entry.request.uid == request.uid) {
+                    self.by_pod.remove(&entry.request);
+                    self.by_pod.add(&request);
                     entry.request = *request;
                     let pod = pod_key(&entry.request);
-                    self.follow(&pod, now);
+                    self.pod_has_changed(&pod, now);
                 }
             }
             Stored::Pod(pod) => {
@@ -381,6 +338,12 @@ impl RestartWrite {
         let gone = || Some(Target { kind: TargetKind::Pod, namespace: namespace.clone(), name: pod_name.clone(), uid: pod_uid.clone()? });
         Some(Notice { target: self.pod.clone().or_else(gone)?, report })
     }
+}
+
+/// The first one whose time has come.
+fn pop_due(due: &mut BTreeSet<(Duration, Key)>, now: Duration) -> Option<Key> {
+    let is_due = due.first().is_some_and(|(at, _)| *at <= now);
+    is_due.then(|| due.pop_first()).flatten().map(|(_, key)| key)
 }
 
 fn pod_key(request: &RestartRequest) -> Key {

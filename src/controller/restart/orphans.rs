@@ -1,28 +1,40 @@
 //! Pods in which containers are parked, to give those that are parked for nobody their images back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::retry::Retry;
-use super::{Key, Now};
+use super::{Key, Now, pop_due};
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
-use crate::decide::restart::{Action, ORPHAN_AFTER, Orphan, orphan};
+use crate::decide::restart::{Action, Change, ORPHAN_AFTER, Orphan, ParkImage, orphan};
 use crate::defects::{Defects, log, read};
-use crate::index::Notice;
+use crate::index::{Effect, Notice};
 use crate::isolated::isolated;
 use crate::objects::restart_pod::{RestartPod, RestartPodWire};
 use crate::objects::restart_request::RestartRequest;
+use crate::queue::FairQueue;
 use crate::watch::Event;
 use crate::writer::{Outcome, Target};
 use crate::writer_restart::{RestartWrite, Stored};
+
+/// As many pods are looked at in one turn of the loop: anybody may give pods the label.
+const AT_A_TIME: usize = 16;
 
 /// The pods with the label of parked ones.
 #[derive(Default)]
 pub(super) struct Orphans {
     pods: BTreeMap<Key, Seen>,
+    /// Pods to be looked at now.
+    fresh: FairQueue<Key>,
+    /// Pods to be looked at later although nothing happens.
+    due: BTreeSet<(Duration, Key)>,
+    /// How many pods may still be looked at in this turn of the loop.
+    turns: usize,
     list: u64,
     defects: Defects<Key>,
+    /// What is to be told, and is not passed on yet.
+    news: Vec<Effect>,
 }
 
 struct Seen {
@@ -30,8 +42,11 @@ struct Seen {
     /// No write before this time; whether one is under way.
     not_before: Duration,
     in_flight: bool,
-    /// Since when a container is seen parked for nobody.
+    /// Since when something is to be done about it.
     since: Option<Duration>,
+    due: Option<Duration>,
+    /// Of containers that stay parked, what was told of them.
+    told: Vec<String>,
     retry: Retry,
     list: u64,
 }
@@ -45,10 +60,13 @@ impl Orphans {
                     self.apply(pod, now);
                 }
             }
-            Event::ListEnd => self.pods.retain(|_, seen| seen.list == self.list),
+            Event::ListEnd => {
+                let gone: Vec<_> = self.pods.iter().filter(|(_, seen)| seen.list != self.list).map(|(key, _)| key.clone()).collect();
+                gone.iter().for_each(|key| self.forget(key));
+            }
             Event::Deleted(pod) => {
                 if let Some(pod) = read("pod", || pod.read()) {
-                    self.pods.remove(&key(&pod));
+                    self.forget(&key(&pod));
                 }
             }
             // The loop tells it, once.
@@ -57,35 +75,102 @@ impl Orphans {
     }
 
     fn apply(&mut self, pod: RestartPod, now: Duration) {
-        let list = self.list;
-        match self.pods.get_mut(&key(&pod)).filter(|seen| seen.pod.pod.uid == pod.pod.uid) {
+        let (key, list) = (key(&pod), self.list);
+        match self.pods.get_mut(&key).filter(|seen| seen.pod.pod.uid == pod.pod.uid) {
             Some(seen) => (seen.pod, seen.list) = (pod, list),
             None => {
-                let seen = Seen { pod, not_before: now, in_flight: false, since: None, retry: Retry::default(), list };
-                self.pods.insert(key(&seen.pod), seen);
+                self.forget(&key);
+                let (told, retry) = (Vec::new(), Retry::default());
+                let seen = Seen { pod, not_before: now, in_flight: false, since: None, due: None, told, retry, list };
+                self.pods.insert(key.clone(), seen);
             }
+        }
+        self.look_at(&key);
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some(due) = self.pods.remove(key).and_then(|seen| seen.due) {
+            self.due.remove(&(due, key.clone()));
         }
     }
 
-    /// When to look again although nothing happened.
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
-        let due = |seen: &Seen| Some((seen.since? + ORPHAN_AFTER).max(seen.not_before)).filter(|_| !seen.in_flight);
-        self.pods.values().filter_map(due).chain(self.defects.next_due(now)).min()
+    /// Something about a pod, or about the requests for it, is new.
+    pub fn look_at(&mut self, pod: &Key) {
+        if self.pods.contains_key(pod) {
+            self.fresh.push(&pod.0, pod.clone());
+        }
     }
 
-    /// The next write; these requests are all that there are.
-    pub fn next_write<'a>(&mut self, requests: impl Iterator<Item = &'a RestartRequest> + Clone, now: Now) -> Option<RestartWrite> {
-        self.pods.iter_mut().find_map(|(key, seen)| {
-            if self.defects.is_left_alone(key, now.since_start) {
-                return None;
+    /// Whether pods are left that had no turn.
+    pub fn are_left(&self) -> bool {
+        self.turns == 0 && !self.fresh.is_empty()
+    }
+
+    /// When to look again although nothing happened.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// A turn of the loop begins.
+    pub fn begin_turn(&mut self, now: Duration) {
+        self.turns = AT_A_TIME;
+        while let Some(key) = pop_due(&mut self.due, now) {
+            if let Some(seen) = self.pods.get_mut(&key) {
+                seen.due = None;
             }
-            isolated(&key.1, || seen.next_write(requests.clone(), now)).unwrap_or_else(|defect| {
+            self.look_at(&key);
+        }
+    }
+
+    /// The next write of this turn; `of_pod` gives the requests for a pod, the one of this name among them.
+    pub fn next_write<'a>(
+        &mut self,
+        of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
+        park: Option<&ParkImage>,
+        now: Now,
+    ) -> Option<RestartWrite> {
+        while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
+            self.turns -= 1;
+            let write = self.look(&key, &of_pod, park, now);
+            if write.is_some() {
+                return write;
+            }
+        }
+        None
+    }
+
+    fn look<'a>(
+        &mut self,
+        key: &Key,
+        of_pod: impl Fn(&Key, &str) -> Vec<&'a RestartRequest>,
+        park: Option<&ParkImage>,
+        now: Now,
+    ) -> Option<RestartWrite> {
+        let (seen, news) = (self.pods.get_mut(key)?, &mut self.news);
+        let left_alone = self.defects.left_alone_until(key, now.since_start);
+        // The pod says for which one it is parked.
+        let requests = seen.pod.parked.as_ref().map(|parked| of_pod(key, &parked.name)).unwrap_or_default();
+        let looked = left_alone.is_none().then(|| isolated(&key.1, || seen.next_write(requests.into_iter(), park, now, news)));
+        let (write, again) = match looked {
+            None => (None, left_alone),
+            Some(Ok(write)) => (write, seen.again()),
+            Some(Err(defect)) => {
                 log("pod", &key.0, &key.1, &defect);
                 seen.since = None;
-                self.defects.meet(key.clone(), now.since_start);
-                None
-            })
-        })
+                (None, Some(self.defects.meet(key.clone(), now.since_start)))
+            }
+        };
+        let before = std::mem::replace(&mut seen.due, again);
+        if let Some(at) = before {
+            self.due.remove(&(at, key.clone()));
+        }
+        self.due.extend(again.map(|at| (at, key.clone())));
+        write
+    }
+
+    /// What is to be told since this was asked the last time.
+    pub fn take_news(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.news)
     }
 
     /// How often a decision has panicked since this was asked the last time.
@@ -98,6 +183,7 @@ impl Orphans {
         let key = (write.request.namespace.clone(), write.request.pod_name.clone());
         let Some(seen) = self.pods.get_mut(&key) else { return write.notices() };
         seen.in_flight = false;
+        self.fresh.push(&key.0, key.clone());
         match outcome {
             Ok(stored) => {
                 if let Stored::Pod(pod) = stored {
@@ -116,9 +202,22 @@ impl Orphans {
 }
 
 impl Seen {
-    fn next_write<'a>(&mut self, requests: impl Iterator<Item = &'a RestartRequest>, now: Now) -> Option<RestartWrite> {
+    /// When to look again although nothing happened.
+    fn again(&self) -> Option<Duration> {
+        Some((self.since? + ORPHAN_AFTER).max(self.not_before)).filter(|_| !self.in_flight)
+    }
+
+    fn next_write<'a>(
+        &mut self,
+        requests: impl Iterator<Item = &'a RestartRequest> + Clone,
+        park: Option<&ParkImage>,
+        now: Now,
+        news: &mut Vec<Effect>,
+    ) -> Option<RestartWrite> {
         let Now { since_start, today } = now;
-        let Some(Orphan { change, request }) = orphan(&self.pod, requests) else {
+        let found = orphan(&self.pod, requests, |image| park.is_some_and(|park| park.is(image)));
+        // What stays parked, and was told, waits for a human.
+        let Some(Orphan { change, stays, request }) = found.filter(|found| found.change.is_some() || found.stays != self.told) else {
             self.since = None;
             return None;
         };
@@ -126,17 +225,32 @@ impl Seen {
         if self.in_flight || since_start < (since + ORPHAN_AFTER).max(self.not_before) {
             return None;
         }
+        if stays != self.told {
+            news.extend(stays.iter().flat_map(|words| self.tells(words)));
+            self.told = stays;
+        }
+        let change = change?;
         self.in_flight = true;
-        let changes: Vec<_> = change.swaps.iter().map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to)).collect();
-        let note = format!(
-            "putting the image before back, because ContainerRecreateRequest {} is gone or over: {}",
-            request.name,
-            changes.join(", ")
-        );
-        let done = vec![Report { reason: Reason::ContainerRestarting, note }];
+        let done = brought_back(&change, &request);
         let pod = Some(Target::of(&self.pod.pod));
         Some(RestartWrite { request, pod, action: Action::Swap(change), done, today, is_for_orphan: true })
     }
+
+    fn tells(&self, words: &str) -> [Effect; 2] {
+        let report = Report { reason: Reason::RestartFailed, note: words.to_owned() };
+        [Effect::Decided(report.reason), Effect::Notice(Notice { target: Target::of(&self.pod.pod), report })]
+    }
+}
+
+/// Nobody misses what a pod says of containers that are not parked.
+fn brought_back(change: &Change, request: &RestartRequest) -> Vec<Report> {
+    if change.swaps.is_empty() {
+        return Vec::new();
+    }
+    let changes: Vec<_> = change.swaps.iter().map(|swap| format!("{} ({} -> {})", swap.container, swap.from, swap.to)).collect();
+    let name = &request.name;
+    let note = format!("putting the image before back, because ContainerRecreateRequest {name} is gone or over: {}", changes.join(", "));
+    vec![Report { reason: Reason::ContainerRestarting, note }]
 }
 
 fn key(pod: &RestartPod) -> Key {

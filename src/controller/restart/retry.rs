@@ -36,6 +36,6 @@ impl Retry {
         let note =
             |words: &String| format!("the API server forbids a write to the {} of {}: {words}", write.resource(), write.request.name);
         let news = news.and_then(|words| write.notice(Report { reason: Reason::WriteDenied, note: note(words) }));
-        (now + wait, news.into_iter().collect())
+        (now.saturating_add(wait), news.into_iter().collect())
     }
 }

@@ -5,6 +5,8 @@ mod records;
 mod requests;
 mod rights;
 mod room;
+mod share;
+mod shelf;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +19,7 @@ use tokio::time::{sleep, sleep_until};
 
 use self::records::Records;
 use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
-use self::room::{Group, Object, Room, Uid};
+use self::room::{Group, MOST_OBJECTS, Object, Room, Uid};
 use super::clock::Clock;
 use super::defects::{Defects, log, note};
 use super::discovery::Discovery;
@@ -40,7 +42,7 @@ use crate::decide::restart_on::round::{Action, Round, decide};
 use crate::isolated::{isolated, isolated_task};
 use crate::objects::configured_pod::{ConfiguredPod, ConfiguredPodWire};
 use crate::objects::recreate_request::PLURAL;
-use crate::objects::restart_on::{Content, ReferenceKind};
+use crate::objects::restart_on::{Content, RESTART_ON, ReferenceKind};
 use crate::objects::restart_request::RestartRequestWire;
 
 /// The wait after the first failure of the API server; it doubles with each further one.
@@ -197,6 +199,9 @@ impl Run {
                 Err(defect) => self.undecided(&group, &defect, now),
             }
         }
+        for uid in self.records.take_dropped() {
+            self.room.look_soon(&uid, now);
+        }
     }
 
     /// Those to be looked at, whose records are up to date.
@@ -227,6 +232,13 @@ impl Run {
     }
 
     fn record(&mut self, group: &Group, now: Duration) {
+        for (pod, object) in self.room.unwatched(group) {
+            let note = format!(
+                "pods name more than the {MOST_OBJECTS} objects that are watched at once, and those of this namespace more than its share: \
+                 nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
+            );
+            self.tell(&pod, Report { reason: Reason::RestartOnInvalid, note });
+        }
         let mut without_room = Vec::new();
         for member in self.room.members(group, &self.records, self.settings.mount_delay, now) {
             if !member.standing.record.is_empty() && !self.records.keep(member.pod, &member.standing.record) {
@@ -234,8 +246,8 @@ impl Run {
             }
         }
         for pod in without_room {
-            let note = "too many pods ask for restarts when objects change: there is no room left to record what this one has seen, so \
-                        none of its containers is restarted for it";
+            let note = "too many pods ask for restarts when objects change, and those of this namespace have their share of the room: none is \
+                        left to record what this one has seen, so none of its containers is restarted for it";
             self.tell(&pod, Report { reason: Reason::RestartOnInvalid, note: note.to_owned() });
         }
     }
@@ -246,7 +258,7 @@ impl Run {
             Outcome::Failed { retry_after, .. } => self.wait_after_failure().max(retry_after.unwrap_or_default()),
             Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => FIRST_RETRY,
         };
-        self.not_before = self.clock.now() + wait;
+        self.not_before = self.clock.now().saturating_add(wait);
         let namespace = &self.settings.state_namespace;
         match outcome {
             Outcome::Denied(words) => self.health.note_denial(RECORD, namespace, words),

@@ -1,7 +1,7 @@
 //! What the containers of pods have seen, in a `ConfigMap` of our own: one entry per pod. Without it, a change that happened while no
 //! controller ran would go unnoticed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
+use super::shelf::{Put, Shelf};
 use crate::decide::restart_on::{Contents, as_text, from_text};
 use crate::list::words;
 use crate::namespaces::Namespaces;
@@ -26,18 +27,19 @@ pub struct Records {
     maps: Api<ConfigMap>,
     namespace: String,
     version: Option<String>,
-    kept: BTreeMap<Box<str>, Record>,
+    kept: Shelf,
     changed: BTreeSet<Box<str>>,
-    bytes: usize,
+    /// Pods whose records have made room for those of other namespaces, and who were not asked for yet.
+    dropped: Vec<Box<str>>,
 }
 
 /// The record of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Record {
-    namespace: Box<str>,
-    seen: Contents,
+pub(super) struct Record {
+    pub namespace: Box<str>,
+    pub seen: Contents,
     /// As it is stored.
-    text: String,
+    pub text: String,
 }
 
 /// An entry of the `ConfigMap`, under the uid of the pod.
@@ -73,9 +75,9 @@ impl Records {
             maps: Api::namespaced(client, namespace),
             namespace: namespace.to_owned(),
             version: None,
-            kept: BTreeMap::new(),
+            kept: Shelf::new(MOST_BYTES),
             changed: BTreeSet::new(),
-            bytes: 0,
+            dropped: Vec::new(),
         }
     }
 
@@ -90,26 +92,24 @@ impl Records {
         if self.of(&pod.uid) == Some(seen) {
             return true;
         }
-        let record = Record::of(pod, seen);
-        let before = self.kept.get(&pod.uid).map_or(0, |before| size(&pod.uid, before));
-        let after = self.bytes - before + size(&pod.uid, &record);
-        if after > MOST_BYTES {
-            return false;
-        }
-        self.bytes = after;
-        self.kept.insert(pod.uid.clone(), record);
+        let Put::Kept(dropped) = self.kept.put(&pod.uid, Record::of(pod, seen)) else { return false };
         self.changed.insert(pod.uid.clone());
+        self.changed.extend(dropped.iter().cloned());
+        self.dropped.extend(dropped);
         true
+    }
+
+    /// The pods whose records have made room for those of other namespaces since this was asked the last time.
+    pub fn take_dropped(&mut self) -> Vec<Box<str>> {
+        std::mem::take(&mut self.dropped)
     }
 
     /// Drops the records of pods that are not there.
     pub fn retain(&mut self, namespaces: &Namespaces, is_there: impl Fn(&str) -> bool) {
         let is_gone = |uid: &str, record: &Record| namespaces.has(&record.namespace) && !is_there(uid);
-        let gone: Vec<_> =
-            self.kept.iter().filter(|(uid, record)| is_gone(uid, record)).map(|(uid, record)| (uid.clone(), size(uid, record))).collect();
-        for (uid, size) in gone {
+        let gone: Vec<_> = self.kept.iter().filter(|(uid, record)| is_gone(uid, record)).map(|(uid, _)| uid.clone()).collect();
+        for uid in gone {
             self.kept.remove(&uid);
-            self.bytes -= size;
             self.changed.insert(uid);
         }
     }
@@ -148,21 +148,16 @@ impl Records {
     pub async fn load(&mut self) -> Result<(), String> {
         let answer = timeout(ANSWER, self.maps.get_opt(RECORDS)).await.map_err(|_| "no answer in time".to_owned())?;
         let map = answer.map_err(|error| words(&error))?.unwrap_or_default();
-        let mut kept: BTreeMap<Box<str>, Record> =
-            map.data.into_iter().flatten().filter_map(|(uid, text)| Some((uid.into(), Record::read(&text)?))).collect();
+        let stored = map.data.into_iter().flatten().filter_map(|(uid, text)| Some((Box::from(uid), Record::read(&text)?)));
+        let mut kept = Shelf::with(MOST_BYTES, stored);
         for uid in &self.changed {
             match self.kept.remove(uid) {
                 Some(record) => kept.insert(uid.clone(), record),
-                None => kept.remove(uid),
-            };
+                None => drop(kept.remove(uid)),
+            }
         }
         self.version = map.metadata.resource_version;
-        self.bytes = kept.iter().map(|(uid, record)| size(uid, record)).sum();
         self.kept = kept;
         Ok(())
     }
-}
-
-fn size(uid: &str, record: &Record) -> usize {
-    uid.len() + record.text.len()
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::records::Records;
+use super::share::shared;
 use crate::decide::restart_on::round::Member;
 use crate::decide::restart_on::{Around, Asked, Contents, Progress, Sight, from_text, stand};
 use crate::defects::read;
@@ -13,8 +14,8 @@ use crate::objects::restart_on::{Content, Reference};
 use crate::objects::restart_request::{RestartRequest, RestartRequestWire, StatePhase};
 use crate::watch::Event;
 
-/// Objects that are watched at once; others wait until one of these is not named any more. Each is a watch of one object.
-const MOST_OBJECTS: usize = 256;
+/// Objects that are watched at once, with a share for each namespace. Each is a watch of one object.
+pub const MOST_OBJECTS: usize = 256;
 
 /// How long after a pod is gone its record is dropped: by then it is known whether its namespace is hidden only.
 const TIDY: Duration = Duration::from_secs(60);
@@ -47,7 +48,6 @@ pub struct Room {
     tidy_at: Option<Duration>,
     requests_are_seen: bool,
     named_have_changed: bool,
-    warned_of_too_many: bool,
 }
 
 struct Request {
@@ -215,20 +215,30 @@ impl Room {
         }
         let named: BTreeSet<Object> =
             self.pods.values().flat_map(|pod| names(pod).map(|name| (pod.namespace.clone(), name.clone()))).collect();
-        self.objects.retain(|object, _| named.contains(object));
-        if named.len() > MOST_OBJECTS && !std::mem::replace(&mut self.warned_of_too_many, true) {
-            tracing::warn!(
-                most = MOST_OBJECTS,
-                named = named.len(),
-                "pods name more objects than are watched; no container is restarted for the others"
-            );
+        let watched = shared(named.clone(), MOST_OBJECTS, |object| self.objects.contains_key(object));
+        let made_room: Vec<_> =
+            self.objects.keys().filter(|object| named.contains(*object) && !watched.contains(*object)).cloned().collect();
+        self.objects.retain(|object, _| watched.contains(object));
+        for object in watched {
+            self.objects.entry(object).or_default();
         }
-        for object in named {
-            if self.objects.len() < MOST_OBJECTS {
-                self.objects.entry(object).or_default();
-            }
-        }
+        made_room.iter().for_each(|object| self.look_at_users_of(object));
         Some(self.objects.keys())
+    }
+
+    /// The objects that the pods of an owner name and that are not watched, each with the first of these pods.
+    #[must_use]
+    pub fn unwatched(&self, of: &Group) -> Vec<(ConfiguredPod, Reference)> {
+        let mut seen = BTreeSet::new();
+        let pods = self.pods.values().filter(|pod| group(pod) == *of);
+        let named = pods.flat_map(|pod| names(pod).map(move |name| (pod, name)));
+        let unwatched = named.filter(|(_, name)| !self.objects.contains_key(&(of.0.clone(), (*name).clone())));
+        unwatched.filter(|(_, name)| seen.insert(*name)).map(|(pod, name)| (pod.clone(), name.clone())).collect()
+    }
+
+    /// The pods of the owner of this one are looked at again.
+    pub fn look_soon(&mut self, pod: &Uid, now: Duration) {
+        self.due.extend(self.pods.get(pod).map(|pod| (group(pod), now)));
     }
 
     /// Those to be looked at now.

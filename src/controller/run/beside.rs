@@ -9,13 +9,14 @@ use crate::decide::reason::Reason;
 use crate::defects::Defects;
 use crate::discovery::Discovery;
 use crate::isolated::isolated_task;
+use crate::leash::Gate;
 use crate::metrics::Metrics;
 use crate::{predownload, pull_jobs, restart_on};
 
 impl Controller {
     /// Starts the tasks that the settings ask for. One that ends has died, and all end when the set is dropped; what they had begun is taken
     /// up by the next life.
-    pub(super) fn start_beside(&self, discovery: &Discovery, settings: &Settings) -> JoinSet<TaskDied> {
+    pub(super) fn start_beside(&self, discovery: &Discovery, settings: &Settings, gate: &Gate) -> JoinSet<TaskDied> {
         let mut tasks = JoinSet::new();
         let (discovery, settings, metrics, health) = (discovery.clone(), settings.clone(), self.metrics.clone(), self.health.clone());
         if let Some(warm) = settings.warm.clone() {
@@ -32,8 +33,12 @@ impl Controller {
         }
         if let Some(on_config) = settings.restart.as_ref().and_then(|restart| restart.on_config.clone()) {
             let tools = (self.writer.clone(), self.reporter.clone(), metrics.clone(), health);
+            let mut gate = gate.clone();
             let begin = move || restart_on::run(discovery.clone(), settings.namespaces.clone(), on_config.clone(), tools.clone());
-            tasks.spawn(anew("restarts for changed configuration", metrics, begin));
+            tasks.spawn(async move {
+                gate.opens().await;
+                anew("restarts for changed configuration", metrics, begin).await
+            });
         }
         tasks
     }

@@ -1,6 +1,7 @@
 //! A defect that one object meets, in every loop of a whole controller: the others get what is theirs, and so does this one once the defect
 //! is mended.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl World {
     fn start_restarting(&self, on_config: Option<RestartOnSettings>) {
         let clock = self.server.clock();
         self.start(|settings| {
-            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config, park: None })
+            settings.restart = Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config, park: None, leash: None })
         });
     }
 
@@ -91,7 +92,10 @@ impl World {
                 park_image: "registry.example/park:1".into(),
                 exit_image: None,
                 startup_taint_timeout: None,
+                startup_taint_namespaces: BTreeSet::new(),
+                longest_try: Duration::from_secs(1800),
                 image_caches: Some(CacheOptions { exit_image: None, size: 20, retention_days: 7 }),
+                sandbox_keys: crate::decide::pull_job::sandbox::SandboxKeys::default(),
                 shape: ShapeChoice::Auto,
                 resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
                 time_of_day: Arc::new(move || clock.now()),

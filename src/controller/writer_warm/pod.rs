@@ -9,8 +9,10 @@ use crate::objects::warmer_pod::{
     CONTAINER, IMAGE, IMPOSSIBLE_COMMAND, INIT_CONTAINER, JOB, JOB_NAMESPACE, NAME_PREFIX, NODE, NUMBERED_CONTAINER, RUN, Shape, System,
 };
 
-/// Where the park program is copied to, or the image is mounted. A name that no image has: what an image has there would be hidden.
+/// What the container runs: the park program, or where an image is mounted. A name that no image has: what an image has there is hidden.
 const MOUNT: &str = "/.swaplet-warm";
+/// The file of the volume that the park program is copied to.
+const PROGRAM: &str = "park";
 /// The user of all containers: nobody's, and never root, whatever an image says.
 const USER: u32 = 65_532;
 /// The same on Windows.
@@ -69,17 +71,20 @@ fn container(name: &str, image: &str, policy: &str, command: &[&str]) -> Value {
     })
 }
 
+/// The container mounts the one file, and at the root. A folder would not do: a runtime fills the volumes that an image declares with what
+/// the image has there, and mounts them where links of the image lead, over whatever is mounted there (measured: so an image had its own
+/// program run). Nothing is mounted over a file but another file, and over the root nothing at all: such a container is not started, by
+/// which its image has been pulled.
 fn in_place(spec: &mut Value, warmers: &Warmers, image: &str) {
-    let program = format!("{MOUNT}/park");
-    let mounted = |mut container: Value, read_only: bool| {
-        container["volumeMounts"] = json!([{"name": "park", "mountPath": MOUNT, "readOnly": read_only}]);
-        container
-    };
-    let copy = [Kind::Park.program_path(), "--copy-self", &program];
+    let copy = [Kind::Park.program_path(), "--copy-self", &format!("{MOUNT}/{PROGRAM}")];
+    let mut init = container(INIT_CONTAINER, &warmers.park_image, "IfNotPresent", &copy);
+    init["volumeMounts"] = json!([{"name": PROGRAM, "mountPath": MOUNT}]);
+    let mut warmer = container(CONTAINER, image, pull_policy(warmers), &[MOUNT]);
+    warmer["volumeMounts"] = json!([{"name": PROGRAM, "mountPath": MOUNT, "subPath": PROGRAM, "readOnly": true}]);
     spec["restartPolicy"] = "Always".into();
-    spec["volumes"] = json!([{"name": "park", "emptyDir": {"sizeLimit": "1Mi"}}]);
-    spec["initContainers"] = json!([mounted(container(INIT_CONTAINER, &warmers.park_image, "IfNotPresent", &copy), false)]);
-    spec["containers"] = json!([mounted(container(CONTAINER, image, pull_policy(warmers), &[&program]), true)]);
+    spec["volumes"] = json!([{"name": PROGRAM, "emptyDir": {"sizeLimit": "1Mi"}}]);
+    spec["initContainers"] = json!([init]);
+    spec["containers"] = json!([warmer]);
 }
 
 /// Each image is mounted by a container of its own, so one that is missing keeps no other waiting. A volume that no container mounts would

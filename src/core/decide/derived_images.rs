@@ -13,6 +13,8 @@ const PER_NAMESPACE: usize = 20;
 const FIRST_RETRY: Duration = Duration::from_secs(10);
 /// The longest wait after failed tries: somebody has to give rights, or to repair a registry.
 const LAST_RETRY: Duration = Duration::from_secs(600);
+/// The longest wait that a registry can ask for: what it says is a number of somebody else's.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// What an image is derived from: the paths that it has besides the standard ones; sorted, each once.
 pub type Paths = Vec<String>;
@@ -112,8 +114,8 @@ impl DerivedImages {
             Ok(reference) => *image = Image { reference: Some(reference), ..Image::default() },
             Err(Trouble { words, retry_after }) => {
                 let wait = FIRST_RETRY.saturating_mul(1 << image.failures.min(16)).min(LAST_RETRY);
-                image.failures += 1;
-                image.not_before = now + wait.max(retry_after.unwrap_or_default());
+                image.failures = image.failures.saturating_add(1);
+                image.not_before = now.saturating_add(wait.max(retry_after.unwrap_or_default().min(LONGEST_ASKED)));
                 image.trouble = Some(words);
             }
         }
@@ -173,6 +175,16 @@ mod tests {
         assert!(images.ask("a", &paths("/x"), NOW));
         images.came(&paths("/x"), Err(trouble(Some(3600))), NOW);
         assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(NOW + Duration::from_secs(3600))));
+    }
+
+    #[test]
+    fn a10_no_wait_that_a_registry_asks_for_is_too_long_for_the_clock() {
+        for seconds in [3601, u64::MAX] {
+            let mut images = images();
+            assert!(images.ask("a", &paths("/x"), NOW));
+            images.came(&paths("/x"), Err(trouble(Some(seconds))), NOW);
+            assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(NOW + LONGEST_ASKED)));
+        }
     }
 
     #[test]

@@ -227,7 +227,7 @@ fn settled(pod: &Pod, record: &FinishRecord, written_at: Duration, around: &Circ
         return record.changed_at + SETTLES;
     }
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
-    written_at + grace + TEARDOWN
+    written_at.saturating_add(grace).saturating_add(TEARDOWN)
 }
 
 /// What to tell about a pod whose phase this rung has written, once there is nothing left to see.

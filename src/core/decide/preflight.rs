@@ -12,6 +12,7 @@ use super::derived_images::{Derived, Paths};
 use super::exit_images::{Choice, ExitImages, NoChoice};
 use super::reason::Reason;
 use crate::image::Kind;
+use crate::objects::bounds::{MESSAGE, cut};
 use crate::objects::env::WITH_IMAGE;
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 
@@ -141,6 +142,6 @@ fn blocked<'a>(reason: Reason, container: &Container, what: &str) -> Preflight<'
 
 fn report(reason: Reason, container: &Container, what: &str) -> Report {
     // What a spec says must not be able to draw on a terminal.
-    let what: String = what.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let what: String = cut(what, MESSAGE).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     Report { reason, note: format!("container {}: {what}", container.name) }
 }

@@ -4,13 +4,14 @@
 pub mod image_cache;
 mod message;
 pub mod pins;
+pub mod sandbox;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kube_core::SelectorExt as _;
+use kube_core::{Expression, Selector, SelectorExt as _};
 
 use self::image_cache::Cached;
 use self::pins::{Pull, Target};
@@ -33,28 +34,46 @@ pub struct TargetNode {
     pub shapes: Result<Shapes, String>,
     /// Whether its provider keeps images instead, in image caches.
     pub has_image_caches: bool,
+    /// Whether it has the taint of the control plane ([`CONTROL_PLANE`]).
+    pub is_control_plane: bool,
 }
 
-/// Whether a job wants its images on a node. `pod_nodes` are the nodes of the pods that its `podSelector` selects.
+/// The taints of nodes of the control plane, and the labels that such nodes have with them.
+pub const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+/// The label with the name of the node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Whether a job wants its images on a node. What tolerates every taint would come to the control plane as well: a job that says nothing of
+/// it gets no pod there. `pod_nodes` are the nodes of the pods that its `podSelector` selects.
 #[must_use]
 pub fn wants(targets: &Targets, name: &str, node: &TargetNode, pod_nodes: &BTreeSet<Box<str>>) -> bool {
     match targets {
-        Targets::Labels(selector) => selector.matches(&node.labels),
+        Targets::Labels(selector) => selector.matches(&node.labels) && (!node.is_control_plane || names_control_plane(selector)),
         Targets::Names(names) => names.contains(name),
         Targets::Pods(_) => pod_nodes.contains(name),
     }
+}
+
+fn names_control_plane(selector: &Selector) -> bool {
+    let names = |key: &str| key == HOSTNAME || CONTROL_PLANE.contains(&key);
+    let is_asked_for = |expression: Expression| match expression {
+        Expression::Exists(key) | Expression::In(key, _) | Expression::Equal(key, _) => names(&key),
+        _ => false,
+    };
+    selector.clone().into_iter().any(is_asked_for)
 }
 
 /// After so long a job that goes on for ever asks its nodes again, as OpenKruise's do (D.5): a kubelet may have removed an image, and where
 /// the registry is always asked a tag may have moved.
 const ASK_AGAIN: Duration = Duration::from_secs(86_400);
 
-/// What bounds the work of a job on so many nodes, of which `leaving` still have a pod that is not wanted any more.
+/// What bounds the work of a job on so many nodes, of which `leaving` still have a pod that is not wanted any more. However long the job
+/// would wait, a try takes `longest_try` at most: its node can do nothing for others meanwhile.
 #[must_use]
-pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize) -> Limits {
+pub fn limits(spec: &PullSpec, nodes: usize, leaving: usize, longest_try: Duration) -> Limits {
     Limits {
         parallelism: spec.parallelism.of(nodes).saturating_sub(leaving),
-        timeout: Duration::from_secs(spec.timeout_seconds.into()),
+        timeout: Duration::from_secs(spec.timeout_seconds.into()).min(longest_try),
         backoff_limit: spec.backoff_limit,
         ask_again: (spec.completion == Completion::Never).then_some(ASK_AGAIN),
     }

@@ -13,13 +13,15 @@
 //! 6. `Release`, and `Delete` when its time has come.
 //!
 //! Where an image has no alias, the container is parked (`parking`): it gets the park image, and once that is seen to run the image before
-//! is put back, each written down as in 3 and 4. The pod itself then says what it had, in the patch that parks it, for a request may be
-//! deleted ([`orphans`]). No request ends before what it has parked has its image back.
+//! is put back, each written down as in 3 and 4. The pod itself then says what it had, in the patch that parks it: a request may be
+//! deleted ([`orphans`]), and its text is not ours ([`before`]). No request ends before what it has parked has its image back, but where
+//! nobody can be believed about that image: then a Warning says what a human can do.
 //!
 //! Every write to the request is made to one version of it, and the write to the pod to one generation of it: of two processes one
 //! goes on, and a write that arrives late changes nothing.
 
 mod acceptance;
+mod before;
 mod container;
 mod memory;
 mod orphans;
@@ -34,9 +36,9 @@ use std::time::Duration;
 
 pub use acceptance::{Acceptance, Filled};
 pub use memory::Memory;
-pub use orphans::{ORPHAN_AFTER, Orphan, orphan};
+pub use orphans::{ORPHAN_AFTER, Orphan, orphan, orphan_as_told};
 pub use park::ParkImage;
-pub use queue::is_first;
+pub use queue::Place;
 pub use readiness::Readiness;
 
 use super::decision::{Report, Swap};
@@ -52,8 +54,13 @@ use crate::objects::restart_request::{Journal, RecreateState, RestartRequest, St
 
 /// The words of OpenKruise for a pod that is not there any more.
 const POD_GONE: &str = "pod has gone";
+/// The longest name that a pod may have.
+const LONGEST_NAME: usize = 253;
 /// The words of OpenKruise for a request whose time is over.
 const DEADLINE: &str = "recreating has exceeded the activeDeadlineSeconds";
+
+/// How often is looked at a request that is kept although it is over.
+const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 
 /// What is known of the pod of a request.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +94,13 @@ pub struct Around<'a> {
     pub today: jiff::Timestamp,
 }
 
+impl Around<'_> {
+    /// Whether an image is the park image of this installation.
+    fn parks(&self, image: &str) -> bool {
+        self.park.is_some_and(|park| park.is(image))
+    }
+}
+
 /// What is to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -113,7 +127,7 @@ pub enum Action {
 /// Images of a pod that are changed, all in one patch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Never empty.
+    /// Empty where what the pod says of parked containers is taken away, because none is parked any more.
     pub swaps: Vec<Swap>,
     /// The `metadata.generation` for which this was decided: nothing is changed in another one.
     pub generation: Option<i64>,
@@ -184,7 +198,20 @@ impl Decision {
 #[must_use]
 pub fn needs_pod(request: &RestartRequest) -> bool {
     let is_over = request.deleting || request.is_completed();
-    if is_over { readiness::is_held(request) } else { !is_of_others(request) }
+    let is_ours = if is_over { readiness::is_held(request) } else { !is_of_others(request) };
+    is_ours && names_a_pod(request)
+}
+
+/// Whether there may be a pod of this name (a DNS subdomain, RFC 1123). Any other text would be a selector of its own making, and nothing
+/// would ever be heard of it.
+fn names_a_pod(request: &RestartRequest) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = bytes.first().zip(bytes.last());
+        ends.is_some_and(|(first, last)| is_inner(*first) && is_inner(*last)) && bytes.iter().all(|byte| is_inner(*byte) || *byte == b'-')
+    };
+    request.pod_name.len() <= LONGEST_NAME && request.pod_name.split('.').all(is_label)
 }
 
 /// What to do about a request. The memory must have observed the request and the pod as they are ([`Memory::observe`]).
@@ -196,6 +223,7 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
     if let Some(at) = memory.not_before.filter(|at| *at > around.now) {
         return Decision::later(Reason::WriteBackoff, at);
     }
+    let sight = if names_a_pod(request) { sight } else { Sight::Absent };
     if request.deleting || request.is_completed() {
         return after_completion(request, sight, around);
     }
@@ -203,14 +231,20 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
     if is_of_others(request) || (around.node == Some(NodeClass::Daemon) && request.journal.is_none()) {
         return Decision::quiet(Reason::RequestLeft);
     }
+    if !names_a_pod(request) {
+        let why = "podName is no name of a pod: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
+        return give_up(request, why);
+    }
     let mut decision = match sight {
+        // What was begun has to be brought to its end, and for that the pod must be seen.
+        Sight::Unseen if is_late(request, around) && !has_begun(request) => give_up(request, DEADLINE),
         Sight::Unseen => Decision::quiet(Reason::RequestWaits),
         Sight::Absent if request.pod_uid.is_none() => give_up(request, &format!("no found Pod named {}", request.pod_name)),
         Sight::Absent => give_up(request, POD_GONE),
         Sight::There(pod) => with_pod(request, pod, memory, around),
     };
-    let deadline = deadline(request, around);
-    decision.again = decision.again.into_iter().chain(deadline.filter(|_| decision.action.is_none())).min();
+    let deadline = deadline(request, around).filter(|at| *at > around.now && decision.action.is_none());
+    decision.again = decision.again.into_iter().chain(deadline).min();
     decision
 }
 
@@ -218,9 +252,8 @@ fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around:
     if pod.pod.deleting || request.pod_uid.as_ref().is_some_and(|uid| *uid != pod.pod.uid) {
         return give_up(request, POD_GONE);
     }
-    if deadline(request, around).is_some_and(|at| at <= around.now) {
-        let back = parking::bring_back(request, pod, DEADLINE).filter(|_| !pod.pod.phase.is_terminal());
-        return back.unwrap_or_else(|| give_up(request, DEADLINE));
+    if is_late(request, around) {
+        return parking::end(request, pod, DEADLINE, around).unwrap_or_else(|| give_up(request, DEADLINE));
     }
     if around.node.is_none() && !pod.pod.node.is_empty() {
         return Decision::quiet(Reason::RequestWaits);
@@ -260,6 +293,10 @@ fn after_completion(request: &RestartRequest, sight: Sight<'_>, around: &Around<
     if request.active {
         return Decision::act(Reason::RequestOver, Action::Release);
     }
+    // It is a witness of what it has parked, as long as somebody may say something else.
+    if before::is_witness(request) {
+        return Decision::later(Reason::RequestOver, around.now + WITNESS_AGAIN);
+    }
     let (Some(completed), Some(ttl)) = (request.completed_at, request.ttl_seconds) else { return Decision::quiet(Reason::RequestOver) };
     match in_time(completed, ttl, around) {
         at if at <= around.now => Decision::act(Reason::RequestOver, Action::Delete),
@@ -293,9 +330,18 @@ fn deadline(request: &RestartRequest, around: &Around<'_>) -> Option<Duration> {
     Some(in_time(request.created_at?, request.active_deadline_seconds?, around))
 }
 
+fn is_late(request: &RestartRequest, around: &Around<'_>) -> bool {
+    deadline(request, around).is_some_and(|at| at <= around.now)
+}
+
+/// Whether something may have been done to the pod.
+fn has_begun(request: &RestartRequest) -> bool {
+    request.journal.iter().flat_map(|journal| journal.0.values()).any(|mark| mark.intent.is_some())
+}
+
 /// So many seconds after a time of day, as time since the start of the process. The time of day is by the API server's clock or by
 /// ours; OpenKruise compares it in the same way.
 fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
     let age = Duration::try_from(around.today.duration_since(then)).unwrap_or_default();
-    (around.now + Duration::from_secs(seconds.into())).saturating_sub(age)
+    around.now.saturating_add(Duration::from_secs(seconds.into())).saturating_sub(age)
 }

@@ -75,7 +75,7 @@ pub(super) fn out_of_scope(pod: &Pod, memory: &Memory, around: &Circumstances<'_
 pub(super) fn refused(pod: &Pod) -> Option<Decision> {
     let marked = roles::sidecars(pod).next().is_some();
     if let Some(field) = pod.malformed.filter(|field| marked || hides_roles(field)) {
-        let note = format!("{field} has a type that Kubernetes does not allow; this pod is left alone");
+        let note = format!("{field} has a type that Kubernetes does not allow, or is too long; this pod is left alone");
         return Some(Decision::tell(Reason::PodMalformed, note));
     }
     if let Some(left) = left_to_platform(pod).filter(|_| !marked) {

@@ -224,11 +224,21 @@ impl Warming {
         self.nodes.iter().filter(|(_, node)| node.is_active()).map(|(name, _)| &**name)
     }
 
+    /// The nodes on which nobody else can pull meanwhile. A pod that is being deleted may hang there for long; its kubelet pulls no more.
+    pub fn held(&self, now: Duration) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter(move |(_, node)| node.is_active() && !node.hangs(now)).map(|(name, _)| &**name)
+    }
+
+    /// Whether one more node may begin.
+    #[must_use]
+    pub fn may_begin(&self) -> bool {
+        self.active().count() < self.limits.parallelism
+    }
+
     /// Whether a node waits for nothing but leave to begin.
     #[must_use]
     pub fn waits_for(&self, node: &str, now: Duration) -> bool {
-        let may_begin = || self.active().count() < self.limits.parallelism;
-        self.nodes.get(node).is_some_and(|node| node.wants_slot(now)) && may_begin()
+        self.nodes.get(node).is_some_and(|node| node.wants_slot(now))
     }
 
     /// The nodes that are left out, and why.
@@ -299,7 +309,8 @@ impl Warming {
             let (free, excessive) = (active < parallelism, excess > 0);
             let action = isolate(&mut self.defects, name, node, |node| {
                 let elsewhere = elsewhere(name);
-                let slots = Slots { free: free && !elsewhere.taken, wanted: wanted || elsewhere.wanted, excess: excessive };
+                let (free, is_asked_for) = (free && !elsewhere.taken, elsewhere.wanted);
+                let slots = Slots { free, wanted: wanted || is_asked_for, is_asked_for, excess: excessive };
                 node.step(&self.limits, slots, now)
             });
             active += usize::from(matches!(action, Some(Action::Create { .. })));

@@ -64,7 +64,9 @@ fn is_writable(image: &str) -> bool {
     is_bare_digest(image) || ImageReference::parse(image).is_ok()
 }
 
-fn is_bare_digest(image: &str) -> bool {
+/// Whether it is the digest of an imported image, which some nodes have under no other name.
+#[must_use]
+pub fn is_bare_digest(image: &str) -> bool {
     let hex = image.strip_prefix("sha256:");
     hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }

@@ -14,7 +14,7 @@ pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 pub enum Kind {
     /// Exits 0 at once, whatever it is called with.
     Exit,
-    /// Stays until SIGTERM, then exits 0.
+    /// Stays until SIGTERM, then exits 143: what waits in it has not done its work.
     Park,
 }
 

@@ -18,7 +18,7 @@ pub struct PodSpec {
     pub containers: Vec<ContainerSpec>,
     /// Those of `initContainers` that are native sidecars (their `restartPolicy` is `Always`).
     pub native_sidecars: Vec<ContainerSpec>,
-    /// The first field that had a type which Kubernetes does not allow for it.
+    /// The first field that had a type which Kubernetes does not allow for it, or was too long.
     pub malformed: Option<&'static str>,
 }
 
@@ -29,8 +29,8 @@ pub struct ContainerSpec {
     pub name: Box<str>,
     /// `image`
     pub image: Box<str>,
-    /// `command`; what follows its first item, and `args`, have no say in what is executed.
-    pub command: Vec<Box<str>>,
+    /// The first item of `command`; what follows it, and `args`, have no say in what is executed.
+    pub command: Option<Box<str>>,
     /// `env`, in its order.
     pub env: Vec<EnvVar>,
     /// Whether there is an `envFrom`.
@@ -41,6 +41,8 @@ pub struct ContainerSpec {
     pub working_dir: Option<Box<str>>,
     /// `volumeMounts`, each with what is behind it.
     pub mounts: Vec<MountSpec>,
+    /// Whether there are more of them than are looked at: then none of them is here.
+    pub has_too_many_mounts: bool,
     /// `imagePullPolicy`
     pub pull_policy: Option<Box<str>>,
     /// The container's own `restartPolicy`.
@@ -57,7 +59,7 @@ pub struct ContainerSpec {
     pub pod_has_own_profile: bool,
     /// What its environment says about its role.
     pub mark: Mark,
-    /// The first field that had a type which Kubernetes does not allow for it.
+    /// The first field that had a type which Kubernetes does not allow for it, or was too long.
     pub malformed: Option<&'static str>,
 }
 

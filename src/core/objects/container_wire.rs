@@ -1,14 +1,20 @@
 //! [`PodSpec`] as it comes over the wire or from a file.
 
+mod lists;
+
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
+use self::lists::{CommandWire, MountsWire};
+use super::bounds;
 use super::container_spec::{Backing, ContainerSpec, EnvValue, EnvVar, Hook, MountSpec, PodSpec, Rule};
 use super::env::{Entry, Hidden, Mark};
-use super::lenient::{Lenient, Object, Present};
+use super::lenient::{Filled, Lenient, Object, Present};
 use super::pod::RestartPolicy;
 
-pub(super) type Text = Lenient<Option<Box<str>>>;
-pub(super) type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
+pub(super) type Text<const MOST: usize = { bounds::TEXT }> = Lenient<Option<Box<str>>, MOST>;
+pub(super) type Objects<T, const MOST: usize = { bounds::ITEMS }> = Lenient<Vec<Lenient<Object<T>>>, MOST>;
 type Flag = Lenient<Option<bool>>;
 type Member<T> = Lenient<Option<Box<T>>>;
 
@@ -73,11 +79,11 @@ struct ProfileWire {
 pub(super) struct ContainerSpecWire {
     pub name: Text,
     pub image: Text,
-    command: Lenient<Vec<Text>>,
-    pub env: Objects<VariableWire>,
+    command: Lenient<CommandWire>,
+    pub env: Objects<VariableWire, { bounds::VARIABLES }>,
     env_from: Objects<EnvFromWire>,
-    working_dir: Text,
-    volume_mounts: Objects<MountWire>,
+    working_dir: Text<{ bounds::PATH }>,
+    volume_mounts: Lenient<MountsWire>,
     image_pull_policy: Text,
     pub restart_policy: Text,
     pub restart_policy_rules: Objects<RuleWire>,
@@ -92,7 +98,7 @@ pub(super) struct ContainerSpecWire {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct VariableWire {
     name: Text,
-    value: Lenient<Option<Hidden>>,
+    value: Lenient<Option<Hidden>, { bounds::ARGUMENT }>,
     value_from: Member<SourceWire>,
 }
 
@@ -120,9 +126,9 @@ struct ReferenceWire {
 #[serde(rename_all = "camelCase", default)]
 struct MountWire {
     name: Text,
-    mount_path: Text,
-    sub_path: Text,
-    sub_path_expr: Text,
+    mount_path: Text<{ bounds::PATH }>,
+    sub_path: Lenient<Filled>,
+    sub_path_expr: Lenient<Filled>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -178,7 +184,8 @@ impl<C> PodSpecWire<C> {
                 malformed: self.malformed(),
                 ..PodSpec::default()
             },
-            volumes: &self.volumes.value,
+            // Of several with one name the first counts.
+            volumes: self.volumes.value.iter().rev().filter_map(|volume| volume.value.0.named()).collect(),
             has_own_profile: self.security_context.value.as_ref().is_some_and(|context| context.names_own_profile()),
         }
     }
@@ -195,11 +202,14 @@ impl<C> PodSpecWire<C> {
     }
 }
 
+/// What is behind each volume, by its name.
+type Volumes<'a> = BTreeMap<&'a str, Backing>;
+
 /// What of a pod decides about its containers.
 pub(super) struct Surroundings<'a> {
     /// Without containers.
     pub pod: PodSpec,
-    volumes: &'a [Lenient<Object<VolumeWire>>],
+    volumes: Volumes<'a>,
     has_own_profile: bool,
 }
 
@@ -207,7 +217,7 @@ impl Surroundings<'_> {
     /// The container in this pod.
     pub(super) fn container(&self, wire: Lenient<Object<ContainerSpecWire>>) -> ContainerSpec {
         let malformed = wire.malformed;
-        ContainerSpec { pod_has_own_profile: self.has_own_profile, ..wire.value.0.read(malformed, self.volumes) }
+        ContainerSpec { pod_has_own_profile: self.has_own_profile, ..wire.value.0.read(malformed, &self.volumes) }
     }
 
     /// The whole spec.
@@ -236,7 +246,7 @@ impl ContainerSpecWire {
         Mark::read(self.env.value.iter().map(|entry| entry.value.0.entry()))
     }
 
-    fn read(self, malformed: bool, volumes: &[Lenient<Object<VolumeWire>>]) -> ContainerSpec {
+    fn read(self, malformed: bool, volumes: &Volumes<'_>) -> ContainerSpec {
         let malformed = if malformed { Some("containers[*]") } else { self.malformed() };
         let env_from = &self.env_from.value;
         ContainerSpec {
@@ -248,10 +258,11 @@ impl ContainerSpecWire {
             post_start: self.lifecycle.value.and_then(|lifecycle| lifecycle.post_start.value).map(|hook| hook.read()),
             name: self.name.value.unwrap_or_default(),
             image: self.image.value.unwrap_or_default(),
-            command: self.command.value.into_iter().map(|item| item.value.unwrap_or_default()).collect(),
+            command: self.command.value.first,
             env: self.env.value.into_iter().map(|entry| entry.value.0.read()).collect(),
             working_dir: self.working_dir.value,
-            mounts: self.volume_mounts.value.into_iter().map(|mount| mount.value.0.read(volumes)).collect(),
+            has_too_many_mounts: self.volume_mounts.value.too_many,
+            mounts: self.volume_mounts.value.list.into_iter().map(|mount| mount.value.0.read(volumes)).collect(),
             pull_policy: self.image_pull_policy.value.filter(|policy| !policy.is_empty()),
             restart_policy: policy(&self.restart_policy),
             restart_rules: self.restart_policy_rules.value.iter().map(|rule| rule.value.0.read()).collect(),
@@ -264,11 +275,11 @@ impl ContainerSpecWire {
         let mounts = &self.volume_mounts;
         let strange_mount = |mount: &Lenient<Object<MountWire>>| mount.malformed || mount.value.0.mount_path.value.is_none();
         first(&[
-            (self.command.malformed || self.command.value.iter().any(|item| item.malformed), "command"),
+            (self.command.malformed || self.command.value.malformed, "command"),
             (self.env.malformed || self.env.value.iter().any(VariableWire::malformed), "env"),
             (self.env_from.malformed, "envFrom"),
             (self.working_dir.malformed, "workingDir"),
-            (mounts.malformed || mounts.value.iter().any(strange_mount), "volumeMounts"),
+            (mounts.malformed || mounts.value.list.iter().any(strange_mount), "volumeMounts"),
             (self.image_pull_policy.malformed, "imagePullPolicy"),
             (self.restart_policy.malformed, "restartPolicy"),
             (self.restart_policy_rules.malformed, "restartPolicyRules"),
@@ -279,7 +290,8 @@ impl ContainerSpecWire {
 impl VariableWire {
     fn malformed(entry: &Lenient<Object<Self>>) -> bool {
         let fields = &entry.value.0;
-        entry.malformed || fields.name.value.is_none() || fields.value.malformed || fields.value_from.malformed
+        let is_long = fields.value.value.as_ref().is_some_and(|value| value.is_too_long);
+        entry.malformed || fields.name.value.is_none() || fields.value.malformed || is_long || fields.value_from.malformed
     }
 
     fn entry(&self) -> Entry<'_> {
@@ -319,19 +331,20 @@ impl EnvFromWire {
 }
 
 impl MountWire {
-    fn read(self, volumes: &[Lenient<Object<VolumeWire>>]) -> MountSpec {
-        let name = self.name.value.unwrap_or_default();
-        let volume = volumes.iter().map(|volume| &volume.value.0).find(|volume| volume.name.value.as_deref() == Some(&name));
-        let set = |text: &Text| text.value.as_deref().is_some_and(|text| !text.is_empty());
+    fn read(self, volumes: &Volumes<'_>) -> MountSpec {
         MountSpec {
-            has_sub_path: set(&self.sub_path) || set(&self.sub_path_expr),
-            backing: volume.map_or(Backing::Data, VolumeWire::backing),
+            has_sub_path: self.sub_path.value.0 || self.sub_path_expr.value.0,
+            backing: self.name.value.as_deref().and_then(|name| volumes.get(name)).copied().unwrap_or(Backing::Data),
             path: self.mount_path.value.unwrap_or_default(),
         }
     }
 }
 
 impl VolumeWire {
+    fn named(&self) -> Option<(&str, Backing)> {
+        Some((self.name.value.as_deref()?, self.backing()))
+    }
+
     fn backing(&self) -> Backing {
         let configuration = [&self.config_map, &self.secret, &self.projected, &self.downward_api];
         let host_path = self.host_path.value.as_ref().and_then(|host| host.kind.value.as_deref());

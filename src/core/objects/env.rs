@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::bounds;
 use super::lenient::Shape;
 
 /// Marks the container as a sidecar, ended by the configured exit image.
@@ -18,6 +19,9 @@ pub const IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 pub const ECI_CONTAINER_TYPE: &str = "ECI_CONTAINER_TYPE";
 /// The value of [`ECI_CONTAINER_TYPE`] that counts.
 pub const ECI_SIDECAR: &str = "sidecar";
+
+/// So much of a text is too long for a reference to an image, also when it is cut before a character of four bytes.
+const LONG_IMAGE: usize = bounds::TEXT + 4;
 
 /// What the environment of a container says about its role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,17 +55,21 @@ pub enum MarkProblem {
     EmptyImage,
 }
 
-/// The value of a variable while it is decoded: it may be a secret, and is never printed.
+/// The value of a variable while it is decoded: it may be a secret, and is never printed. Of one that is too long only the start is kept,
+/// which is too long for a reference to an image as well.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Hidden(Box<str>);
+pub(super) struct Hidden {
+    text: Box<str>,
+    pub is_too_long: bool,
+}
 
 impl Hidden {
     pub(super) fn look(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     pub(super) fn open(self) -> Box<str> {
-        self.0
+        self.text
     }
 }
 
@@ -72,8 +80,10 @@ impl fmt::Debug for Hidden {
 }
 
 impl Shape for Option<Hidden> {
-    fn from_text(text: &str) -> Option<Self> {
-        Some(Some(Hidden(text.into())))
+    fn from_text(text: &str, most: usize) -> Option<Self> {
+        let is_too_long = text.len() > most;
+        let kept = if is_too_long { &text[..text.floor_char_boundary(LONG_IMAGE)] } else { text };
+        Some(Some(Hidden { text: kept.into(), is_too_long }))
     }
 }
 
@@ -146,7 +156,8 @@ impl Mark {
         if value.is_empty() {
             self.problem.get_or_insert(MarkProblem::EmptyImage);
         } else {
-            self.with_image.get_or_insert_with(|| value.into());
+            // What is too long for a reference stays too long, and is refused as one.
+            self.with_image.get_or_insert_with(|| value[..value.floor_char_boundary(LONG_IMAGE)].into());
         }
     }
 }

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use kube_core::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 
+use super::bounds::{ITEMS, MESSAGE, cut};
+
 /// The group and version.
 pub const API_VERSION: &str = "eci.alibabacloud.com/v1";
 /// The name in URLs.
@@ -63,8 +65,8 @@ impl ImageCache {
     #[must_use]
     pub fn read(object: DynamicObject) -> Option<Self> {
         let DynamicObject { metadata, data, .. } = object;
-        let text = |value: &Value| Box::from(value.as_str().unwrap_or_default());
-        let images = data["spec"]["images"].as_array().into_iter().flatten().map(text).collect();
+        let text = |value: &Value| Box::from(cut(value.as_str().unwrap_or_default(), MESSAGE));
+        let images = data["spec"]["images"].as_array().into_iter().flatten().take(ITEMS).map(text).collect();
         let last = data["status"]["events"].as_array().and_then(|events| events.last()).unwrap_or(&Value::Null);
         Some(Self {
             name: metadata.name?.into(),

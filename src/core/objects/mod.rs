@@ -1,11 +1,13 @@
 //! Kubernetes objects as swaplet reads them: only the fields that decisions use, and tolerant of everything else.
 //!
-//! Decoding never fails on well-formed JSON: a field of an unexpected type is read as absent and remembered as
-//! [`pod::Pod::malformed`], so that one strange object cannot stop a watch (one undecodable item would fail a whole list).
+//! Decoding never fails on well-formed JSON: a field of an unexpected type, or longer than its bound, is read as absent and remembered
+//! as [`pod::Pod::malformed`], so that one strange object cannot stop a watch (one undecodable item would fail a whole list).
 
 #[macro_use]
 mod of_kind;
 
+mod bounded_value;
+pub mod bounds;
 pub mod configured_pod;
 pub mod container_spec;
 mod container_wire;
@@ -29,5 +31,6 @@ pub mod restart_pod;
 pub mod restart_request;
 pub mod short_digest;
 pub mod warmer_pod;
+mod weight;
 pub mod wire;
 pub mod workload;

@@ -7,10 +7,10 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::lenient::{Lenient, Object};
+use super::lenient::{self, Lenient, Object, Said};
 
 type Text = Lenient<Option<Box<str>>>;
-type Texts = Lenient<Object<BTreeMap<Box<str>, Text>>>;
+type Texts = Lenient<lenient::Texts>;
 
 /// Labels or annotations.
 pub type Marks = BTreeMap<Box<str>, Box<str>>;
@@ -129,7 +129,7 @@ struct InfoWire {
 pub(super) struct ConditionWire {
     pub r#type: Text,
     pub status: Text,
-    pub message: Text,
+    pub message: Lenient<Said>,
 }
 
 impl ConditionWire {
@@ -167,17 +167,13 @@ impl NodeWire {
         Some(Node {
             name: self.metadata.name.filter(|name| !name.is_empty())?.into(),
             uid: self.metadata.uid.unwrap_or_default().into(),
-            labels: marks(self.labels),
-            annotations: marks(self.annotations),
+            labels: self.labels.value.0,
+            annotations: self.annotations.value.0,
             taints: self.taints.value.into_iter().map(taint).collect(),
             ready: self.conditions.value.iter().any(|condition| condition.value.0.is("Ready", "True")),
             kubelet: self.info.value.0.kubelet_version.value.and_then(|version| KubeletVersion::read(&version)),
         })
     }
-}
-
-fn marks(texts: Texts) -> Marks {
-    texts.value.0.into_iter().filter_map(|(key, text)| Some((key, text.value?))).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource as _;
 use serde::{Deserialize, Deserializer};
 
+use super::bounded_value::BoundedValue;
 use super::container_wire::{Objects, Text};
 use super::lenient::{Lenient, Object};
 use super::node::{Node, NodeWire};
@@ -43,12 +44,12 @@ struct StatusWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ImageWire {
-    names: Lenient<Vec<Text>>,
+    names: Lenient<Vec<Text>, 64>,
 }
 
 impl<'de> Deserialize<'de> for NodeImagesWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = serde_json::Value::deserialize(deserializer)?;
+        let value = BoundedValue::deserialize(deserializer)?.0;
         let node = NodeWire::deserialize(&value).map_err(serde::de::Error::custom)?;
         let top = TopWire::deserialize(&value).map_err(serde::de::Error::custom)?;
         Ok(Self { metadata: node.meta().clone(), node, images: top.status.value.0.images })

@@ -12,7 +12,8 @@ pub const PARKED: &str = "swaplet.io/parked";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Parked {
-    /// The uid of this pod. A pod template cannot know it: so nobody without the right to change pods can write this.
+    /// The uid of this pod, which a pod template cannot know. Others can write it, also through `pods/status`: that only swaplet does, is for
+    /// `deploy/leash-parked.yaml` to see to.
     pub pod: Box<str>,
     /// The name of the request for which they are parked.
     pub name: Box<str>,

@@ -11,12 +11,16 @@ use kube_core::{ApiResource, DynamicObject, Selector};
 use serde::Deserialize;
 
 use self::spec::SpecWire;
+use super::bounds::{self, cut};
 use super::recreate_request::{GROUP, VERSION};
 
 pub use status::{FailedImage, Failure, ImageCounts, ListStatus, Pinned, PullStatus, Pulls};
 
 /// The annotation that asks for tags to be pinned, with the value `true`. OpenKruise has no field for it.
 pub const PIN_TAGS: &str = "swaplet.io/pin-tags";
+
+/// The most images of one job: as many as OpenKruise's webhook lets through.
+pub const MOST_IMAGES: usize = 255;
 
 /// The two kinds of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +92,8 @@ pub struct PodWishes {
     pub labels: BTreeMap<String, String>,
     /// `sandboxConfig.annotations`
     pub annotations: BTreeMap<String, String>,
+    /// Keys of both that are not taken over.
+    pub left_out: Vec<Box<str>>,
 }
 
 /// The nodes of a job.
@@ -179,7 +185,8 @@ impl PullJob {
         let time = |field: &str| status[field].as_str().and_then(|text| text.parse().ok());
         let (observed_generation, started_at, completed_at) =
             (status["observedGeneration"].as_i64(), time("startTime"), time("completionTime"));
-        let pinned = status["pinned"].as_array().into_iter().flatten().filter_map(|pin| Pinned::deserialize(pin).ok()).collect();
+        let pins = status["pinned"].as_array().into_iter().flatten().take(MOST_IMAGES).filter_map(|pin| Pinned::deserialize(pin).ok());
+        let pinned = pins.filter(|pin| pin.image.len().max(pin.digest.len()) <= bounds::TEXT).collect();
         let pin_tags = pin_tags(metadata.annotations.as_ref().and_then(|annotations| annotations.get(PIN_TAGS)));
         let spec = SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string());
         Some(Self {
@@ -190,7 +197,7 @@ impl PullJob {
             version: metadata.resource_version.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
-            spec: spec.and_then(|spec| spec.read(pin_tags?)),
+            spec: spec.and_then(|spec| spec.read(pin_tags?)).map_err(|error| cut(&error, bounds::MESSAGE)),
             observed_generation,
             started_at,
             completed_at,

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 
-use super::lenient::{Lenient, Object};
+use super::lenient::{Lenient, Object, Said};
 
 type Text = Lenient<Option<Box<str>>>;
 type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
@@ -136,7 +136,7 @@ struct ContextWire {
 #[serde(rename_all = "camelCase", default)]
 struct StatusWire {
     phase: Text,
-    message: Text,
+    message: Lenient<Said>,
     container_recreate_states: Objects<StateWire>,
 }
 
@@ -145,7 +145,7 @@ struct StatusWire {
 struct StateWire {
     name: Text,
     phase: Text,
-    message: Text,
+    message: Lenient<Said>,
     is_killed: Lenient<Option<bool>>,
 }
 
@@ -192,7 +192,7 @@ impl RecreateRequestWire {
         Some(RecreateRequest {
             pod_uid,
             phase: RequestPhase::read(self.status.phase.value.as_deref()),
-            message: self.status.message.value.unwrap_or_default(),
+            message: self.status.message.value.0,
             containers: self.containers.value.into_iter().map(|container| container.value.0.read(&states)).collect(),
         })
     }
@@ -208,7 +208,7 @@ impl ContainerWire {
             container_id: context.container_id.value.unwrap_or_default(),
             restart_count: context.restart_count.value.unwrap_or_default(),
             failed: &*text(state.map(|state| &state.phase)) == "Failed",
-            message: text(state.map(|state| &state.message)),
+            message: state.map(|state| state.message.value.0.clone()).unwrap_or_default(),
             killed: state.is_some_and(|state| state.is_killed.value == Some(true)),
             name,
         }

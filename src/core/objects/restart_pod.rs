@@ -30,6 +30,9 @@ pub struct RestartPod {
     pub readiness: Option<PodReadiness>,
     /// Which containers are parked, by the annotation of [`Parked`]; `None` where it was not written for this pod.
     pub parked: Option<Parked>,
+    /// Whether that annotation was written through `pods/status`, as `managedFields` say, which are told by whoever writes: swaplet never
+    /// does so, and to change a status takes less than to change a pod.
+    pub parked_through_status: bool,
 }
 
 /// A native sidecar, as if it were one of `spec.containers`.

@@ -46,7 +46,7 @@ pub struct RestartRequest {
     pub active: bool,
     /// Whether the label [`NODE_TYPE`] says that the node is a virtual one.
     pub on_virtual_node: bool,
-    /// The annotation [`JOURNAL`]; `None` where it is not there, or not one of ours.
+    /// The annotation [`JOURNAL`]; `None` where it is not there, or nothing that swaplet has written ([`Journal::is_taken_up`]).
     pub journal: Option<Journal>,
     /// `metadata.finalizers`
     pub finalizers: Vec<Box<str>>,

@@ -1,28 +1,29 @@
-//! The pod as it comes over the wire: the type that is listed and watched. It lives only until it is read into a [`Pod`].
+//! The pod as it comes over the wire: the type that is listed and watched.
+
+use std::panic::resume_unwind;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
+use super::bounds;
 use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surroundings, Text, policy};
 use super::env::Mark;
-use super::job::{JobRef, OwnerWire};
-use super::lenient::{Lenient, Object, Present};
+use super::job::OwnerWire;
+use super::lenient::{Lenient, Object, Present, Said};
 use super::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
 use crate::decide::command::ContainerFacts;
+use crate::isolated::isolated;
 
 type Integer = Lenient<Option<i64>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
 
-/// A pod of a list or watch, with the fields that swaplet reads. Decoding fails only on JSON that is no object of Kubernetes at
-/// all: not an object, or with a key of ours twice.
+/// A pod of a list or watch, read at once, so that a page of a list holds what is kept and no more. Decoding fails only on JSON that is
+/// no object of Kubernetes at all: not an object, or with a key of ours twice.
 #[derive(Clone, Debug)]
 pub struct PodWire {
     metadata: ObjectMeta,
-    deleting: bool,
-    job: Option<Box<JobRef>>,
-    owners_malformed: bool,
-    spec: Lenient<Object<SpecWire>>,
-    status: Lenient<Object<StatusWire>>,
+    /// Or the words of the defect that has kept it from being read.
+    pod: Result<Option<Pod>, String>,
 }
 
 of_kind!(PodWire, k8s_openapi::api::core::v1::Pod);
@@ -119,7 +120,7 @@ pub(super) struct StateWire {
 #[serde(default)]
 struct WaitingWire {
     reason: Text,
-    message: Text,
+    message: Lenient<Said>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -150,24 +151,39 @@ impl<'de> Deserialize<'de> for PodWire {
             resource_version: text(meta.resource_version),
             ..ObjectMeta::default()
         };
-        let owners = meta.owner_references;
-        Ok(Self {
-            metadata,
+        let read = Read {
+            metadata: &metadata,
             deleting: meta.deletion_timestamp.value.0,
-            job: OwnerWire::job(&owners.value),
-            owners_malformed: owners.malformed || owners.value.iter().any(|owner| owner.malformed),
+            owners: meta.owner_references,
             spec: top.spec,
             status: top.status,
-        })
+        };
+        let pod = isolated(|| read.read());
+        Ok(Self { metadata, pod })
     }
 }
 
 impl PodWire {
-    /// Reads the pod into the form that is kept. `None` where name, namespace or uid are missing: such an object cannot be
-    /// addressed, so nothing can be decided about it.
+    /// The pod in the form that is kept. `None` where name, namespace or uid are missing: such an object cannot be addressed, so nothing
+    /// can be decided about it. A defect that was met while it was read is met again here, where one object pays for it.
     #[must_use]
     pub fn read(self) -> Option<Pod> {
-        let boxed = |text: Option<String>| text.filter(|t| !t.is_empty()).map(String::into_boxed_str);
+        self.pod.unwrap_or_else(|defect| resume_unwind(Box::new(defect)))
+    }
+}
+
+/// A pod that is being read.
+struct Read<'a> {
+    metadata: &'a ObjectMeta,
+    deleting: bool,
+    owners: Objects<OwnerWire>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+impl Read<'_> {
+    fn read(self) -> Option<Pod> {
+        let boxed = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Box::from);
         let malformed = self.malformed();
         let mut spec = self.spec.value.0;
         let status = self.status.value.0;
@@ -177,15 +193,15 @@ impl PodWire {
         let node = spec.node_name.value.take().unwrap_or_default();
         let around = spec.read();
         let containers = containers.into_iter().map(|c| c.value.0.read(&around, &mut statuses)).collect();
-        Some(Pod {
-            namespace: boxed(self.metadata.namespace)?,
-            name: boxed(self.metadata.name)?,
-            uid: boxed(self.metadata.uid)?,
-            version: boxed(self.metadata.resource_version).unwrap_or_default(),
+        let pod = Pod {
+            namespace: boxed(&self.metadata.namespace)?,
+            name: boxed(&self.metadata.name)?,
+            uid: boxed(&self.metadata.uid)?,
+            version: boxed(&self.metadata.resource_version).unwrap_or_default(),
             deleting: self.deleting,
-            job: self.job,
+            job: OwnerWire::job(&self.owners.value),
             restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
-            grace_seconds: spec.termination_grace_period_seconds.value.and_then(|s| u32::try_from(s).ok()),
+            grace_seconds: spec.termination_grace_period_seconds.value.filter(|seconds| *seconds >= 0).map(bounds::seconds),
             node,
             phase: Phase::read(status.phase.value.as_deref()),
             reason: status.reason.value.unwrap_or_default(),
@@ -193,7 +209,8 @@ impl PodWire {
             containers,
             other_restarts: init.chain(statuses.restarts()).fold(0, i64::saturating_add),
             malformed,
-        })
+        };
+        Some(if pod.weight() > bounds::POD { without_containers(pod) } else { pod })
     }
 
     fn malformed(&self) -> Option<&'static str> {
@@ -202,7 +219,7 @@ impl PodWire {
         let containers = &spec.containers;
         let init = &status.init_container_statuses;
         let fields = [
-            (self.owners_malformed, "metadata.ownerReferences"),
+            (self.owners.malformed || self.owners.value.iter().any(|owner| owner.malformed), "metadata.ownerReferences"),
             (self.spec.malformed, "spec"),
             (self.status.malformed, "status"),
             (spec.restart_policy.malformed, "spec.restartPolicy"),
@@ -216,6 +233,11 @@ impl PodWire {
         ];
         fields.iter().find(|(malformed, _)| *malformed).map(|(_, field)| *field)
     }
+}
+
+/// What is too large to be kept is left alone, and told; its restarts count.
+fn without_containers(pod: Pod) -> Pod {
+    Pod { other_restarts: pod.restarts(), containers: Vec::new(), malformed: Some("spec.containers"), ..pod }
 }
 
 impl ContainerWire {
@@ -287,7 +309,7 @@ impl StateWire {
             ContainerState::Running { started_at: running.started_at.value }
         } else if let Some(waiting) = self.waiting.value {
             let WaitingWire { reason, message } = *waiting;
-            ContainerState::Waiting { reason: reason.value.unwrap_or_default(), message: message.value.unwrap_or_default() }
+            ContainerState::Waiting { reason: reason.value.unwrap_or_default(), message: message.value.0 }
         } else {
             ContainerState::Unreported
         }

@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_core::{ApiResource, DynamicObject};
 use serde::Deserialize;
 
+use super::bounds::{self, cut};
 use super::recreate_request::{GROUP, VERSION};
 
 /// The annotation that asks for pre-download, with the value `true`.
@@ -127,20 +128,32 @@ impl Workload {
 
     fn of(kind: WorkloadKind, metadata: ObjectMeta, selector: LabelSelector, template: PodTemplateSpec) -> Option<Self> {
         let pod = template.spec.unwrap_or_default();
-        let containers = pod.init_containers.unwrap_or_default().into_iter().chain(pod.containers);
-        let images = containers.filter_map(|container| Some((container.name.into(), container.image?.into()))).collect();
+        let containers = pod.init_containers.unwrap_or_default().into_iter().chain(pod.containers).take(bounds::ITEMS);
+        let images = containers
+            .filter_map(|container| Some((container.name.into(), container.image.filter(|image| is_short(image))?.into())))
+            .collect();
         let secrets = pod.image_pull_secrets.unwrap_or_default().into_iter();
         Some(Self {
             kind,
             namespace: metadata.namespace?.into(),
             name: metadata.name?.into(),
             uid: metadata.uid?.into(),
-            wish: Wish::read(&metadata.annotations.unwrap_or_default()),
+            wish: Wish::read(&metadata.annotations.unwrap_or_default()).map_err(|error| cut(&error, bounds::MESSAGE)),
             selector,
             images,
-            pull_secrets: secrets.map(|secret| secret.name).filter(|name| !name.is_empty()).map(Into::into).collect(),
+            pull_secrets: secrets
+                .map(|secret| secret.name)
+                .filter(|name| !name.is_empty() && is_short(name))
+                .take(bounds::ITEMS)
+                .map(Into::into)
+                .collect(),
         })
     }
+}
+
+/// No longer than anything can be that is pulled.
+fn is_short(text: &str) -> bool {
+    text.len() <= bounds::TEXT
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,7 @@
 //! Requests that read: what comes back is bounded in size and time, and redirects go to no place that is refused. The registry library does
 //! neither, and drops the headers of what failed; so it only writes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, DATE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -13,6 +14,8 @@ use super::hosts::Hosts;
 use super::{MAX_READ, USER_AGENT};
 use crate::registry_error::{Problem, RegistryError};
 
+/// The longest wait that a registry can ask for; the number is any that it likes.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// Registries redirect blobs once, to their storage.
 const MAX_REDIRECTS: usize = 5;
 
@@ -37,7 +40,11 @@ impl Asker {
     pub(super) fn new(hosts: Hosts, limit: Duration) -> Result<Self, reqwest::Error> {
         let trusted = hosts.clone();
         let policy = Policy::custom(move |attempt| follow(&trusted, attempt));
-        let http = reqwest::Client::builder().user_agent(USER_AGENT).redirect(policy).timeout(limit).connect_timeout(limit).build()?;
+        let http = reqwest::Client::builder().user_agent(USER_AGENT).redirect(policy).timeout(limit).connect_timeout(limit);
+        let http = match hosts.judge() {
+            Some(judge) => http.dns_resolver(Arc::new(judge)).build()?,
+            None => http.build()?,
+        };
         Ok(Self { http, hosts, limit })
     }
 
@@ -109,8 +116,12 @@ impl Answer {
         self.text(HeaderName::from_static("docker-content-digest"))
     }
 
-    /// How long the registry asks to wait: seconds, or a date, which is read by the registry's own clock.
+    /// How long the registry asks to wait, an hour at most: seconds, or a date, which is read by the registry's own clock.
     pub(super) fn retry_after(&self) -> Option<Duration> {
+        self.asks_to_wait().map(|wait| wait.min(LONGEST_WAIT))
+    }
+
+    fn asks_to_wait(&self) -> Option<Duration> {
         let written = self.text(RETRY_AFTER)?.trim();
         if let Ok(seconds) = written.parse() {
             return Some(Duration::from_secs(seconds));
@@ -145,11 +156,15 @@ mod tests {
     }
 
     #[test]
-    fn the_time_to_wait_is_seconds_or_a_date() {
+    fn a10_the_time_to_wait_is_seconds_or_a_date_and_an_hour_at_most() {
         let date = ("date", "Sun, 06 Nov 1994 08:49:30 GMT");
         let later = ("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(waits(&[("retry-after", "5")]), Some(Duration::from_secs(5)));
         assert_eq!(waits(&[date, later]), Some(Duration::from_secs(7)));
+        let far = ("retry-after", "Wed, 29 Dec 9999 00:00:00 GMT");
+        for long in [&[("retry-after", "18446744073709551615")][..], &[("retry-after", "3601")], &[date, far]] {
+            assert_eq!(waits(long), Some(LONGEST_WAIT), "a10: {long:?}");
+        }
         for nothing in [&[later][..], &[("retry-after", "soon")], &[("retry-after", "-1")], &[]] {
             assert_eq!(waits(nothing), None, "{nothing:?}");
         }

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
+use super::reach::{Judge, Reach};
+
 /// Where clouds hand out credentials and configuration of the machine, besides the link-local addresses: Alibaba Cloud, Azure's wire
 /// server, AWS over IPv6, and the name that Google Cloud gives to its own.
 const METADATA: [&str; 4] = ["100.100.100.200", "168.63.129.16", "[fd00:ec2::254]", "metadata.google.internal"];
@@ -21,6 +23,8 @@ pub(super) struct Hosts {
     pub allowed: Vec<String>,
     /// `HOST` or `HOST:PORT` of the registry.
     pub registry: String,
+    /// Which addresses may be connected to.
+    pub reach: Reach,
 }
 
 impl Hosts {
@@ -41,11 +45,21 @@ impl Hosts {
         format!("{scheme}://{}{path}", self.registry)
     }
 
+    /// Who judges the addresses of names, where that is asked for.
+    pub(super) fn judge(&self) -> Option<Judge> {
+        let Reach::Judged(judged) = &self.reach else { return None };
+        // A name is resolved without its port: one that is listed with a port is meant where it is the registry.
+        let address = self.address().filter(|_| lists(&self.plain_http, &self.registry) || lists(&self.allowed, &self.registry));
+        let registry = address.and_then(|url| url.host_str().map(str::to_owned));
+        let exempt = self.plain_http.iter().chain(&self.allowed).cloned().chain(registry).collect();
+        Some(Judge { judged: judged.clone(), exempt })
+    }
+
     /// Refuses a host, with the reason and the remedy.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let with_port = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        match refusal(url) {
+        match refusal(url).or_else(|| self.refusal_of_address(url)) {
             Some(what) if !lists(&self.plain_http, &with_port) && !lists(&self.allowed, &with_port) => {
                 Err(format!("{host} is {what}; allow it with --allow-host {host} if it really has to be asked"))
             }
@@ -53,15 +67,13 @@ impl Hosts {
         }
     }
 
-    /// Refuses this machine where a loopback address has to be listed.
-    pub(super) fn check_loopback(&self, url: &Url, is_trusted: bool) -> Result<(), String> {
-        if is_trusted || !is_loopback(url) || lists(&self.plain_http, &self.registry) || lists(&self.allowed, &self.registry) {
-            return Ok(());
+    /// What is wrong with a host that is an address, where these are judged. The addresses of names are judged when these are resolved.
+    fn refusal_of_address(&self, url: &Url) -> Option<&'static str> {
+        let is_judged = matches!(self.reach, Reach::Judged(_));
+        if is_judged && is_loopback(url) {
+            return Some("the machine of swaplet itself");
         }
-        Err(format!(
-            "{} is the machine of swaplet itself; allow it with --allow-host {} if it really has to be asked",
-            self.registry, self.registry
-        ))
+        ip(url).is_some_and(|address| self.reach.refuses(address)).then_some("no address that everybody can reach")
     }
 
     /// As [`check`](Self::check), for a place that the registry names: it must not be this machine either, unless the registry is there too,
@@ -92,7 +104,8 @@ fn refusal(url: &Url) -> Option<&'static str> {
 }
 
 fn is_loopback(url: &Url) -> bool {
-    url.host_str() == Some("localhost") || ip(url).is_some_and(|address| address.is_loopback())
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    host == "localhost" || host.ends_with(".localhost") || ip(url).is_some_and(|address| address.is_loopback())
 }
 
 /// The address, also where it is written as one number, in octal, or as IPv4 in IPv6: the parser of URLs brings all of them into one form.
@@ -111,11 +124,16 @@ fn is_link_local(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reach::Judged;
     use super::*;
 
     fn hosts(registry: &str, plain: &[&str], allowed: &[&str]) -> Hosts {
         let owned = |list: &[&str]| list.iter().map(|host| (*host).to_owned()).collect();
-        Hosts { plain_http: owned(plain), allowed: owned(allowed), registry: registry.to_owned() }
+        Hosts { plain_http: owned(plain), allowed: owned(allowed), registry: registry.to_owned(), reach: Reach::Anywhere }
+    }
+
+    fn judged(registry: &str, plain: &[&str], allowed: &[&str]) -> Hosts {
+        Hosts { reach: Reach::Judged(Judged::default()), ..hosts(registry, plain, allowed) }
     }
 
     fn is_refused(address: &str) -> bool {
@@ -169,14 +187,26 @@ mod tests {
 
     #[test]
     fn this_machine_is_asked_for_others_only_where_it_is_listed() {
-        let asked = |plain: &[&str], allowed: &[&str], is_trusted| {
-            let hosts = hosts("127.0.0.1:5000", plain, allowed);
-            hosts.check_loopback(&hosts.address().unwrap(), is_trusted).is_ok()
-        };
-        assert!(asked(&[], &[], true) && asked(&["127.0.0.1:5000"], &[], false) && asked(&[], &["127.0.0.1"], false));
-        assert!(!asked(&[], &[], false) && !asked(&["127.0.0.1:5001"], &["localhost"], false));
-        let away = hosts("r.example", &[], &[]);
-        assert!(away.check_loopback(&away.address().unwrap(), false).is_ok());
+        let is_asked = |hosts: Hosts| hosts.check(&hosts.address().unwrap()).is_ok();
+        let here = "127.0.0.1:5000";
+        assert!(is_asked(hosts(here, &[], &[])) && is_asked(judged(here, &[here], &[])) && is_asked(judged(here, &[], &["127.0.0.1"])));
+        assert!(!is_asked(judged(here, &[], &[])) && !is_asked(judged(here, &["127.0.0.1:5001"], &["localhost"])));
+        for registry in
+            ["localhost", "localhost.", "a.localhost:80", "0.0.0.0:6443", "[::]", "[::ffff:10.0.0.1]", "10.0.0.1:5000", "192.0.0.192"]
+        {
+            assert!(!is_asked(judged(registry, &[], &[])), "a16: {registry}");
+        }
+        assert!(is_asked(judged("r.example", &[], &[])) && is_asked(judged("1.1.1.1", &[], &[])));
+    }
+
+    #[test]
+    fn a16_only_what_is_listed_is_exempt_from_the_judgement_of_addresses() {
+        let exempt = |plain: &[&str], allowed: &[&str]| judged("r.example:5000", plain, allowed).judge().unwrap().exempt;
+        assert!(!exempt(&[], &[]).contains(&"r.example".to_owned()));
+        assert!(exempt(&[], &["r.example"]).contains(&"r.example".to_owned()));
+        assert!(exempt(&["r.example:5000"], &[]).contains(&"r.example".to_owned()));
+        assert!(!exempt(&[], &["r.example:5001"]).contains(&"r.example".to_owned()));
+        assert!(hosts("r.example", &[], &[]).judge().is_none());
     }
 
     #[test]

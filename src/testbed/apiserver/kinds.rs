@@ -125,6 +125,16 @@ const TABLE: &[Row] = &[
     ("apps.kruise.io", "v1alpha1", "containerrecreaterequests", "ContainerRecreateRequest", &["crr"], true, true, true),
     ("apps.kruise.io", "v1alpha1", "imagepulljobs", "ImagePullJob", &[], true, true, true),
     ("apps.kruise.io", "v1alpha1", "imagelistpulljobs", "ImageListPullJob", &[], true, true, true),
+    (
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        &[],
+        false,
+        false,
+        true,
+    ),
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", &["crd", "crds"], false, true, true),
 ];
 

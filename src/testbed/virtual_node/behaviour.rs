@@ -67,10 +67,10 @@ impl Behaviour {
         Self { run: Some(run), ..Self::default() }
     }
 
-    /// A program that stays until SIGTERM and then ends with 0, like the park image's.
+    /// A program that stays until SIGTERM and then ends with 143, like the park image's.
     #[must_use]
     pub fn parked() -> Self {
-        Self { term: Some(0), ..Self::default() }
+        Self::default()
     }
 
     /// Reads what the arguments of a container say.

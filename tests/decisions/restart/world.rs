@@ -57,6 +57,12 @@ pub fn gated_pod(message: &str) -> Value {
 /// The park image of these tests.
 pub const PARK: &str = "r.example/park:1";
 
+/// Whether an image is the one that the container `app` of these tests had, an alias of it, or the park image: no other may be written.
+pub fn is_honest(image: &str) -> bool {
+    let (original, alias) = images("app");
+    [original.as_str(), &alias, &format!("r.example/app@{DIGEST}"), PARK].contains(&image)
+}
+
 /// With the standard paths.
 pub fn park_image() -> ParkImage {
     ParkImage::new(PARK.parse().unwrap(), derived_paths([""; 0]).unwrap())

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
 
+use super::forger::Forger;
 use super::model::Restart;
 use super::state::{ABSENT, Controller, NOTHING, Run, Sender, State, Step, Truth};
 use super::store::Mix;
-use super::world::{EXITED, Mutant, PARKED, Stores};
+use super::world::{EXITED, PARKED, Stores};
 
 /// States without what makes no difference to the end: what was read before, and what happened.
 pub type Ends = HashSet<State, BuildHasherDefault<Mix>>;
@@ -14,6 +15,9 @@ pub type Ends = HashSet<State, BuildHasherDefault<Mix>>;
 impl Restart {
     /// Nothing is left to be done: the request has its verdict, and the container is as the spec says.
     fn is_settled(&self, stores: &Stores, state: &State) -> bool {
+        if self.is_told(stores, state) {
+            return true;
+        }
         let completed = state.request == ABSENT || stores.request_facts(state.request).is_over;
         let facts = stores.pod_facts(state.pod);
         if facts.deleting || !completed {
@@ -21,7 +25,17 @@ impl Restart {
         }
         let runs = state.real.run == Run::Running;
         let as_specified = runs && state.real.image == facts.image;
-        facts.image != PARKED && (as_specified || (!runs && !self.starts_again(state.real.run)) || state.real.image == EXITED)
+        facts.image != PARKED
+            && !facts.is_noted
+            && (as_specified || (!runs && !self.starts_again(state.real.run)) || state.real.image == EXITED)
+    }
+
+    /// The container stays parked, and a Warning says what a human can do: that is an end where somebody writes what is not theirs, and
+    /// nowhere else.
+    fn is_told(&self, stores: &Stores, state: &State) -> bool {
+        let gave_up = || state.request != ABSENT && stores.request_facts(state.request).gave_up_parked;
+        let is_parked = stores.pod_facts(state.pod).image == PARKED;
+        self.forger != Forger::Nobody && is_parked && (gave_up() || stores.stays(state.request, state.pod))
     }
 
     /// Whether there is a way without faults to where nothing is left to be done. On it everybody reads before they decide, so it is
@@ -72,7 +86,7 @@ impl Restart {
         for nth in 0..self.controllers {
             let controller = &mut read.controllers[nth];
             (controller.request, controller.pod) = (state.request, state.pod);
-            if self.parks && self.mutant != Mutant::NoOrphans {
+            if self.mends() {
                 steps.push(Step::Mend(nth));
             }
             if controller.sent != NOTHING {

@@ -26,6 +26,8 @@ pub struct RequestFacts {
     pub is_completed: bool,
     /// Whether it gives back what is parked for it.
     pub brings_back: bool,
+    /// Whether it has said that the container stays parked, and what a human can do.
+    pub gave_up_parked: bool,
 }
 
 impl RequestFacts {
@@ -36,7 +38,8 @@ impl RequestFacts {
             state: request.state("app"),
             intent: request.mark("app").and_then(|mark| mark.intent.clone()),
             is_completed: request.is_completed(),
-            brings_back: !request.is_completed() && request.journal.is_some(),
+            brings_back: !request.is_completed() && is_parking(request),
+            gave_up_parked: request.state("app").message.contains("kubectl set image"),
         }
     }
 
@@ -50,6 +53,10 @@ impl RequestFacts {
     }
 }
 
+fn is_parking(request: &RestartRequest) -> bool {
+    request.mark("app").is_some_and(|mark| mark.intent.as_ref().is_some_and(|intent| intent.parking.is_some()))
+}
+
 pub struct PodFacts {
     pub uid: Box<str>,
     pub deleting: bool,
@@ -58,6 +65,8 @@ pub struct PodFacts {
     pub image: ImageId,
     /// The restarts in the status.
     pub count: Option<u8>,
+    /// Whether it says of a container that it is parked.
+    pub is_noted: bool,
 }
 
 impl PodFacts {
@@ -69,6 +78,7 @@ impl PodFacts {
             generation: pod.generation,
             image,
             count: status.map(|status| u8::try_from(status.restart_count).unwrap()),
+            is_noted: pod.parked.is_some(),
         }
     }
 }
@@ -86,6 +96,8 @@ pub struct SwapFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFacts {
     Swap(SwapFacts),
+    /// Takes away what the pod says of containers that are not parked any more.
+    Unmark,
     Accept,
     Delete,
     /// Another one to the request.
@@ -99,6 +111,7 @@ impl WriteFacts {
             (Action::Swap(change), Some((from, to))) => {
                 Self::Swap(SwapFacts { from, to, generation: change.generation, is_noted: change.note.is_some() })
             }
+            (Action::Swap(_), None) => Self::Unmark,
             (Action::Accept(_), _) => Self::Accept,
             (Action::Delete, _) => Self::Delete,
             _ => Self::Other,

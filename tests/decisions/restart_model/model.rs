@@ -6,6 +6,7 @@ use serde_json::json;
 use stateright::{Model, Property};
 
 use super::ending::Ends;
+use super::forger::Forger;
 use super::state::{ABSENT, Controller, Event, NOTHING, Real, Run, Sender, State, Step, Truth, reads_pod, reads_request};
 use super::world::{Mutant, ORIGINAL, PodChange, Stores};
 use crate::restart::world::{park_image, pod, read_pod, without_digests};
@@ -26,6 +27,10 @@ pub struct Restart {
     /// Whether the node tells up to where it has seen the spec.
     pub observes: bool,
     pub mutant: Mutant,
+    /// Who writes what is not theirs.
+    pub forger: Forger,
+    /// No more states than these are to be explored.
+    pub most_states: usize,
     /// Whether reads and refusals happen at every time, and not only where they make a difference.
     pub all_orders: bool,
     pub stores: Arc<Mutex<Stores>>,
@@ -43,6 +48,8 @@ impl Restart {
             parks: false,
             observes: true,
             mutant: Mutant::None,
+            forger: Forger::Nobody,
+            most_states: usize::MAX,
             all_orders: false,
             stores: Arc::default(),
             ends: Arc::default(),
@@ -52,6 +59,16 @@ impl Restart {
     /// The same for a container whose image has no alias. What is parked under `OnFailure` and `Never` is parked by force.
     pub fn parking(controllers: usize, faults: u8, policy: &'static str) -> Self {
         Self { parks: true, force: true, ..Self::new(controllers, faults, policy) }
+    }
+
+    /// The same with somebody who writes what is not theirs.
+    pub fn forged(self, forger: Forger, most_states: usize) -> Self {
+        Self { forger, most_states, ..self }
+    }
+
+    /// Whether somebody looks for what pods say of parked containers.
+    pub fn mends(&self) -> bool {
+        (self.parks || self.forger == Forger::OfNotes) && self.mutant != Mutant::NoOrphans
     }
 
     pub fn stores(&self) -> MutexGuard<'_, Stores> {
@@ -106,7 +123,7 @@ impl Restart {
                     events.push(Event { step: Step::Decide(nth, true), reads });
                 }
             }
-            if self.parks && self.mutant != Mutant::NoOrphans && stores.orphan(controller.request, controller.pod) != NOTHING {
+            if self.mends() && stores.orphan(controller.request, controller.pod) != NOTHING {
                 events.push(Event { step: Step::Mend(nth), reads });
             }
         }
@@ -137,8 +154,13 @@ impl Restart {
                 self.push(events, Step::Dies(nth), 0);
             }
         }
-        if state.request != ABSENT {
+        // Who writes notes does not delete requests: against both together there is the policy alone that keeps notes for swaplet.
+        if state.request != ABSENT && self.forger != Forger::OfNotes {
             self.push(events, Step::DeleteRequest, unread & REQUEST);
+        }
+        for step in self.forger.steps(state) {
+            let unread = if matches!(step, Step::ForgeNote(_)) { unread & POD } else { unread & REQUEST };
+            self.push(events, step, unread);
         }
         for step in [Step::PullFails, Step::StopsOnly, Step::Crashes] {
             self.push(events, step, 0);
@@ -179,8 +201,8 @@ impl Model for Restart {
             controllers: [Controller::NEW_LIFE; 2],
             strays: Vec::new(),
             faults: self.faults,
-            edits: 1,
-            deletes: 1,
+            edits: u8::from(self.forger == Forger::Nobody),
+            deletes: u8::from(self.forger == Forger::Nobody),
             requests: 1,
             truth: Truth::default(),
         };
@@ -237,16 +259,23 @@ impl Model for Restart {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![
+        let always = vec![
             Property::always("S1 what is written is the same image", |_, state: &State| !state.truth.other_bytes),
             Property::always("S3 no write meets another pod", |_, state: &State| !state.truth.wrong_pod),
-            Property::always("S4 one change per request", |_, state: &State| state.truth.swaps <= 1),
-            Property::always("S5 success is true", |_, state: &State| !state.truth.lie),
-            Property::always("I12 one verdict", |_, state: &State| !state.truth.second_verdict),
             Property::always("no trap", |model: &Self, state: &State| model.can_end(state)),
             Property::sometimes("R1 a restart succeeds", |model: &Self, state: &State| {
                 state.request != ABSENT && model.stores().request_facts(state.request).succeeded()
             }),
-        ]
+        ];
+        // Whoever writes the journal has said what was there before, so what a verdict says is theirs.
+        if self.forger != Forger::Nobody {
+            return always;
+        }
+        let of_honest_requests = vec![
+            Property::always("S4 one change per request", |_, state: &State| state.truth.swaps <= 1),
+            Property::always("S5 success is true", |_, state: &State| !state.truth.lie),
+            Property::always("I12 one verdict", |_, state: &State| !state.truth.second_verdict),
+        ];
+        always.into_iter().chain(of_honest_requests).collect()
     }
 }

@@ -1,8 +1,9 @@
 //! What controllers have read, as far as it can make a difference.
 
+use super::forger::Forger;
 use super::model::Restart;
 use super::state::{ABSENT, Controller, Id, NOTHING, State, Step};
-use super::world::{Mutant, Stores};
+use super::world::Stores;
 
 impl Restart {
     /// Lets everybody read again whose older read can lead to nothing that a newer one does not lead to. Who has read what is there now can
@@ -45,11 +46,11 @@ impl Restart {
         if request == NOTHING || request == state.request {
             return false;
         }
-        if !self.is_guarded() {
+        if !self.is_guarded() || self.forger != Forger::Nobody {
             return true;
         }
         let brings_back = |request| request != ABSENT && stores.request_facts(request).brings_back;
-        let mends = self.parks && self.mutant != Mutant::NoOrphans && !brings_back(request) && brings_back(state.request);
+        let mends = self.mends() && !brings_back(request) && brings_back(state.request);
         mends || self.may_swap(stores, state, request)
     }
 

@@ -3,6 +3,7 @@
 use swaplet::objects::restart_request::StatePhase;
 
 use super::facts::{Message, SwapFacts, WriteFacts};
+use super::forger::Forger;
 use super::model::Restart;
 use super::state::{ABSENT, Id, NOTHING, Sender, State};
 use super::world::{Mutant, PARKED, PodChange, Stores};
@@ -12,6 +13,8 @@ impl Restart {
     pub fn take(&self, stores: &mut Stores, state: &mut State, message: Message) {
         match *stores.write_facts(message.write) {
             WriteFacts::Swap(swap) => self.take_swap(stores, state, message, swap),
+            WriteFacts::Unmark if message.pod == state.pod => state.pod = stores.change(state.pod, PodChange::Swap(message.write)),
+            WriteFacts::Unmark => {}
             write => self.take_request(stores, state, message, write),
         }
     }
@@ -36,6 +39,7 @@ impl Restart {
         let is_back = image == PARKED && state.truth.parked == Some(to);
         let goes_out = image != PARKED && to == PARKED;
         state.truth.other_bytes |= !is_back && !goes_out && !stores.are_same_bytes(image, to);
+        state.truth.other_bytes |= self.forger != Forger::Nobody && !stores.is_honest(to);
         state.truth.parked = goes_out.then_some(image);
         if message.request != NOTHING && !stores.request_facts(message.request).puts_back() {
             state.truth.swaps = (state.truth.swaps + 1).min(2);
@@ -95,6 +99,7 @@ impl Restart {
         let message = stores.read_message(sent);
         match *stores.write_facts(message.write) {
             WriteFacts::Swap(swap) => !self.accepts_swap(stores, state, message, swap),
+            WriteFacts::Unmark => message.pod != state.pod,
             _ => state.request != message.request,
         }
     }

@@ -204,6 +204,12 @@ pub enum Step {
     Gone,
     MakeRequest,
     DeleteRequest,
+    /// Somebody makes the request, with this journal, and with the labels of one that was taken up.
+    ForgeRequest(u8, bool),
+    /// Somebody writes this journal into the request.
+    ForgeJournal(u8),
+    /// Somebody writes this into the pod, about parked containers.
+    ForgeNote(u8),
 }
 
 impl Step {

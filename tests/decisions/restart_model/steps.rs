@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::facts::{Message, WriteFacts};
+use super::forger::forged_request;
 use super::model::Restart;
 use super::state::{ABSENT, Controller, ImageId, NOTHING, Real, Run, Sender, State, Step};
 use super::world::{EXITED, Mutant, ORIGINAL, OTHER, PARKED, PodChange, Stores};
@@ -31,6 +32,12 @@ impl Restart {
                 state.request = stores.request(read_request(&request(&["app"], &json!({"forceRecreate": self.force}))));
             }
             Step::DeleteRequest => state.request = ABSENT,
+            Step::ForgeRequest(form, labels) => {
+                state.requests -= 1;
+                state.request = stores.request(read_request(&forged_request(form, labels)));
+            }
+            Step::ForgeJournal(form) => state.request = stores.forge_journal(state.request, form),
+            Step::ForgeNote(form) => state.pod = stores.change(state.pod, PodChange::Note(form)),
             Step::UserEdits | Step::PutBack | Step::Terminate | Step::DeletePod | Step::Gone => self.change_pod(stores, state, step)?,
             Step::Sync | Step::Report | Step::PullFails | Step::StopsOnly | Step::Crashes => self.run_node(stores, state, step)?,
         }
@@ -43,7 +50,7 @@ impl Restart {
 
     /// Whether the write is one of the pod.
     pub fn is_swap(stores: &Stores, state: &State, sender: Sender) -> bool {
-        matches!(stores.write_facts(Self::message(stores, state, sender).write), WriteFacts::Swap(_))
+        matches!(stores.write_facts(Self::message(stores, state, sender).write), WriteFacts::Swap(_) | WriteFacts::Unmark)
     }
 
     fn decide(stores: &mut Stores, state: &mut State, nth: usize, late: bool) -> Option<()> {

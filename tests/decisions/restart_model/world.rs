@@ -17,10 +17,11 @@ use swaplet::objects::restart_pod::RestartPod;
 use swaplet::objects::restart_request::{Mark, Parking, RestartRequest, StatePhase};
 
 use super::facts::{Message, PodFacts, RequestFacts, WriteFacts};
+use super::forger::{forged_journal, forged_note};
 use super::state::{ABSENT, Id, ImageId, NOTHING, Real, Run};
 use super::store::{Known, Store, key};
 use crate::expect::EXIT;
-use crate::restart::world::{PARK, apply, images};
+use crate::restart::world::{PARK, apply, images, is_honest};
 
 /// Longer than everything that a decision waits for.
 const LONG: Duration = Duration::from_secs(100_000);
@@ -85,6 +86,8 @@ pub enum PodChange {
     Swap(Id),
     /// The container is like this, and the spec was seen up to this generation.
     Status(Real, u8),
+    /// What it says of parked containers, by somebody else.
+    Note(u8),
     Deleting,
     Replaced,
 }
@@ -100,6 +103,7 @@ impl PodChange {
             }
             Self::Deleting => key([pod, 3, 0, 0]),
             Self::Replaced => key([pod, 4, 0, 0]),
+            Self::Note(form) => key([pod, 5, form.into(), 0]),
         }
     }
 }
@@ -252,10 +256,32 @@ impl Stores {
             return *known;
         }
         let object = (request != ABSENT).then(|| self.requests.get(request));
-        let found = orphan(&self.pods.get(pod).0, object.into_iter());
-        let found = found.map_or(NOTHING, |orphan| self.action(Action::Swap(orphan.change)));
+        let is_park = |image: &str| self.park.as_ref().is_some_and(|park| park.is(image));
+        let found = orphan(&self.pods.get(pod).0, object.into_iter(), is_park);
+        let change = found.and_then(|orphan| orphan.change);
+        let found = change.map_or(NOTHING, |change| self.action(Action::Swap(change)));
         self.orphans.insert(key, found);
         found
+    }
+
+    /// Whether it is told that a container stays parked which is parked for nobody.
+    pub fn stays(&self, request: Id, pod: Id) -> bool {
+        let object = (request != ABSENT).then(|| self.requests.get(request));
+        let is_park = |image: &str| self.park.as_ref().is_some_and(|park| park.is(image));
+        orphan(&self.pods.get(pod).0, object.into_iter(), is_park).is_some_and(|orphan| !orphan.stays.is_empty())
+    }
+
+    /// A request in which somebody has written this journal.
+    pub fn forge_journal(&mut self, request: Id, form: u8) -> Id {
+        let mut object = self.requests.get(request).clone();
+        let journal = forged_journal(form);
+        object.journal = journal.is_taken_up(object.phase, object.active && object.pod_uid.is_some()).then_some(journal);
+        self.request(object)
+    }
+
+    /// Whether an image is one that the container had, an alias of it or the park image.
+    pub fn is_honest(&self, image: ImageId) -> bool {
+        is_honest(&self.images[usize::from(image)])
     }
 
     /// A request after a write to it.
@@ -303,6 +329,7 @@ impl Stores {
             PodChange::Swap(write) => self.swap(&mut object, write),
             PodChange::Image(image) => set_image(&mut object, &self.images[usize::from(image)]),
             PodChange::Status(real, seen) => show(&mut object, &self.images[usize::from(real.image)], real, seen),
+            PodChange::Note(form) => object.parked = forged_note(form),
             PodChange::Deleting => object.pod.deleting = true,
             PodChange::Replaced => {
                 object.pod.uid = "another".into();
@@ -321,7 +348,9 @@ impl Stores {
     /// What a write of the controller makes of a pod.
     fn swap(&self, object: &mut RestartPod, write: Id) {
         let Action::Swap(change) = self.actions.get(write) else { unreachable!("this write is not of the pod") };
-        set_image(object, &change.swaps[0].to);
+        if let Some(swap) = change.swaps.first() {
+            set_image(object, &swap.to);
+        }
         if let Some(note) = change.note.as_ref().filter(|_| self.mutant != Mutant::ParksWithoutNote) {
             object.parked.clone_from(&note.parked);
         }

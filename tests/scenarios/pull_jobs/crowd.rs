@@ -44,7 +44,10 @@ impl Mock {
             shape: ShapeChoice::Auto,
             exit_image: None,
             startup_taint_timeout: None,
+            startup_taint_namespaces: BTreeSet::new(),
+            longest_try: Duration::from_secs(1800),
             image_caches: None,
+            sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::default(),
             resolve: crate::pull_jobs::no_registry(),
             time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         };

@@ -1,5 +1,6 @@
 //! Tags that are pinned to a digest when a job begins.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use kube::api::DynamicObject;
@@ -262,7 +263,10 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
         exit_image: None,
         shape: ShapeChoice::Auto,
         startup_taint_timeout: None,
+        startup_taint_namespaces: BTreeSet::new(),
+        longest_try: Duration::from_secs(1800),
         image_caches: None,
+        sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::default(),
         resolve: no_registry(),
         time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
     };

@@ -38,7 +38,8 @@ fn taints(jobs: &Jobs, node: &str) -> Vec<Value> {
 impl Jobs {
     fn takes_taints(&self, change: impl FnOnce(&mut Settings)) -> Life {
         self.cluster.world.start_warming(PARK, NAMESPACE, |settings| {
-            settings.warm.as_mut().unwrap().startup_taint_timeout = Some(Duration::from_secs(TIMEOUT));
+            let warm = settings.warm.as_mut().unwrap();
+            (warm.startup_taint_timeout, warm.startup_taint_namespaces) = (Some(Duration::from_secs(TIMEOUT)), ["default".into()].into());
             change(settings);
         })
     }

@@ -66,12 +66,19 @@ async fn an_edit_of_what_pods_are_like_makes_new_pods() {
     jobs.wait(15).await;
     let pods = jobs.cluster.pods();
     assert_eq!((&pods[0]["metadata"]["labels"]["team"], &pods[0]["metadata"]["annotations"]["note"]), (&json!("a"), &json!("x")));
-    jobs.edit(ONE, "j", &json!({"sandboxConfig": {"labels": {"team": "b", "swaplet.io/pull-job": "spoofed"}}})).await;
+    let hostile = json!({"team": "b", "swaplet.io/pull-job": "spoofed", "linkerd.io/inject": "enabled"});
+    jobs.edit(ONE, "j", &json!({"sandboxConfig": {"labels": hostile, "annotations": {"k8s.v1.cni.cncf.io/networks": "other"}}})).await;
     jobs.wait(15).await;
     let pods = jobs.cluster.pods();
     let uid = &jobs.find(ONE, "j").unwrap()["metadata"]["uid"];
     assert_eq!((&pods[0]["metadata"]["labels"]["team"], &pods[0]["metadata"]["labels"]["swaplet.io/pull-job"]), (&json!("b"), uid));
-    assert_eq!(counts(&jobs.completed(ONE, "j").await), [1, 0, 1, 0, 0]);
+    let taken_over =
+        [&pods[0]["metadata"]["labels"]["linkerd.io/inject"], &pods[0]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]];
+    assert_eq!(taken_over, [&json!(null); 2], "what the administrator has not listed goes to no pod");
+    let completed = jobs.completed(ONE, "j").await;
+    assert_eq!(counts(&completed), [1, 0, 1, 0, 0]);
+    let told = "not taken over from sandboxConfig: linkerd.io/inject, swaplet.io/pull-job, k8s.v1.cni.cncf.io/networks";
+    assert!(completed["message"].as_str().unwrap().contains(told), "{completed}");
     assert_eq!(*most.lock().unwrap(), (1, 1), "the old pod has gone before the new one came");
     jobs.is_quiet().await;
 }

@@ -190,8 +190,16 @@ fn is_guarded(request: &Recorded) {
 /// A patch that parks containers, or brings them back, is for one version of this pod, and says what was before.
 fn parks(patch: &Value) {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!((keys(patch), keys(&patch["spec"])), (vec!["metadata".to_owned(), "spec".into()], vec!["containers".to_owned()]));
     assert_eq!(keys(&patch["metadata"]), ["annotations", "labels", "resourceVersion", "uid"]);
+    let takes_away = patch["metadata"]["labels"]["swaplet.io/parked"].is_null();
+    if takes_away && patch["spec"].is_null() {
+        // Nothing is parked any more, by somebody else.
+        return assert_eq!(
+            (keys(patch), &patch["metadata"]["annotations"]["swaplet.io/parked"]),
+            (vec!["metadata".to_owned()], &Value::Null)
+        );
+    }
+    assert_eq!((keys(patch), keys(&patch["spec"])), (vec!["metadata".to_owned(), "spec".into()], vec!["containers".to_owned()]));
     assert!(patch["metadata"]["uid"].is_string() && patch["metadata"]["resourceVersion"].is_string());
     for map in ["annotations", "labels"] {
         assert_eq!(keys(&patch["metadata"][map]), ["swaplet.io/parked"]);

@@ -40,8 +40,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub fn new(spec: PullSpec, targets: Vec<Target>, warmers: Arc<Warmers>) -> Self {
-        let warming = Warming::new(pulled(&targets), limits(&spec, 0, 0));
+    pub fn new(spec: PullSpec, targets: Vec<Target>, warmers: Arc<Warmers>, longest_try: Duration) -> Self {
+        let warming = Warming::new(pulled(&targets), limits(&spec, 0, 0, longest_try));
         Self {
             spec,
             targets,

@@ -1,70 +1,147 @@
-//! `$(NAME)` in a command and in the environment, as the kubelet expands it (`third_party/forked/golang/expansion` of Kubernetes).
+//! `$(NAME)` in a command and in the environment, as the kubelet expands it (`third_party/forked/golang/expansion` of Kubernetes, and
+//! `makeEnvironmentVariables` of the kubelet).
+//!
+//! A value that refers twice to the one before it is twice as long, and the next one four times: thirty such lines are a gigabyte. So only
+//! what is asked for is put together, and no more than Linux would take.
 
-use std::collections::BTreeMap;
+mod parts;
+#[cfg(test)]
+mod tests;
 
-use crate::objects::container_spec::{ContainerSpec, EnvValue};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::parts::{Part, parts};
+use crate::objects::container_spec::{ContainerSpec, EnvValue, EnvVar};
+
+/// The longest text that is made: Linux takes no longer argument or variable (`MAX_ARG_STRLEN`).
+pub const MOST_TEXT: usize = 128 << 10;
+/// The bytes that are put together for one container, with all that leads to what is asked for.
+pub const MOST_WORK: usize = 1 << 20;
 
 /// What is known of a variable while nothing but the spec is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variable<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable<T> {
     /// This value.
-    Known(&'a str),
-    /// It is set, or may be set, to something that the spec does not show.
+    Known(T),
+    /// It is set, or may be set, to something that the spec does not show, or that is too long.
     Unknown,
     /// It is not set: a reference to it stays as it is written.
     Unset,
 }
 
 /// The environment of a container, as far as its spec shows it.
-#[derive(Default)]
+///
+/// A value sees the variables before it, as they are there; of two entries with one name the later one counts for what comes behind.
 pub struct Environment<'a> {
-    /// `None` where the value is not known.
-    values: BTreeMap<&'a str, Option<String>>,
+    entries: &'a [EnvVar],
+    /// Each name with the positions of its entries, sorted.
+    positions: Vec<(&'a str, usize)>,
     /// Whether more variables may come by `envFrom`.
     open: bool,
+    /// The bytes that may still be put together.
+    left: Cell<usize>,
 }
 
+/// The values of entries, by their positions; `None` where one is not known.
+type Values = BTreeMap<usize, Option<String>>;
+
 impl<'a> Environment<'a> {
-    /// In the order of the spec: a value sees the variables before it, and of two entries with one name the later one counts.
+    /// Of `env`, in the order of the spec.
     #[must_use]
     pub fn of(container: &'a ContainerSpec) -> Self {
-        let mut environment = Self { values: BTreeMap::new(), open: container.has_env_from };
-        for entry in &container.env {
-            let value = match &entry.value {
-                EnvValue::Literal(text) => environment.expand(text),
-                EnvValue::Reference { .. } => None,
-            };
-            environment.values.insert(&entry.name, value);
-        }
-        environment
+        let mut positions: Vec<_> = container.env.iter().enumerate().map(|(position, entry)| (&*entry.name, position)).collect();
+        positions.sort_unstable();
+        Self { entries: &container.env, positions, open: container.has_env_from, left: Cell::new(MOST_WORK) }
     }
 
-    /// What is known of a variable. One that is not in `env` may still come by `envFrom`, or from a Service.
+    /// The text with its references replaced; `None` if one of them is not known, or if the text becomes too long.
     #[must_use]
-    pub fn get(&self, name: &str) -> Variable<'_> {
-        match self.values.get(name) {
-            Some(Some(value)) => Variable::Known(value),
-            Some(None) => Variable::Unknown,
-            None if self.open || is_of_a_service(name) => Variable::Unknown,
-            None => Variable::Unset,
-        }
+    pub fn expand(&self, text: &str) -> Option<String> {
+        self.expand_at(text, self.entries.len())
     }
 
     /// The PATH that the container sets itself. That `envFrom` brings one is not assumed: it would replace the image's in every container
     /// that uses it.
     #[must_use]
-    pub fn search_path(&self) -> Variable<'_> {
-        match self.values.get("PATH") {
-            Some(Some(value)) => Variable::Known(value),
-            Some(None) => Variable::Unknown,
+    pub fn search_path(&self) -> Variable<String> {
+        match self.last("PATH", self.entries.len()) {
+            Some(position) => {
+                self.literal(position).and_then(|text| self.expand_at(text, position)).map_or(Variable::Unknown, Variable::Known)
+            }
             None => Variable::Unset,
         }
     }
 
-    /// The text with its references replaced; `None` if one of them is not known.
-    #[must_use]
-    pub fn expand(&self, text: &str) -> Option<String> {
-        expand(text, |name| self.get(name))
+    /// As the entry at this position, or one that stood there, would see it.
+    fn expand_at(&self, text: &str, position: usize) -> Option<String> {
+        let mut values = Values::new();
+        for needed in self.needed(text, position) {
+            let value = self.literal(needed).and_then(|text| self.replace(text, needed, &values));
+            values.insert(needed, value);
+        }
+        self.replace(text, position, &values)
+    }
+
+    /// The entries that a text refers to, those that they refer to, and so on: each only to such before itself.
+    fn needed(&self, text: &str, position: usize) -> BTreeSet<usize> {
+        let mut needed = BTreeSet::new();
+        let mut open = vec![(text, position)];
+        while let Some((text, position)) = open.pop() {
+            for part in parts(text) {
+                let Part::Reference(name) = part else { continue };
+                let Some(found) = self.last(name, position).filter(|found| needed.insert(*found)) else { continue };
+                open.extend(self.literal(found).map(|text| (text, found)));
+            }
+        }
+        needed
+    }
+
+    fn replace(&self, text: &str, position: usize, values: &Values) -> Option<String> {
+        let mut made = String::new();
+        for part in parts(text) {
+            match part {
+                Part::Text(text) => self.push(&mut made, text)?,
+                Part::Reference(name) => match self.look(name, position, values) {
+                    Variable::Known(value) => self.push(&mut made, value)?,
+                    Variable::Unset => ["$(", name, ")"].into_iter().try_for_each(|text| self.push(&mut made, text))?,
+                    Variable::Unknown => return None,
+                },
+            }
+        }
+        Some(made)
+    }
+
+    fn push(&self, made: &mut String, text: &str) -> Option<()> {
+        let left = self.left.get().checked_sub(text.len())?;
+        if made.len().saturating_add(text.len()) > MOST_TEXT {
+            return None;
+        }
+        self.left.set(left);
+        made.push_str(text);
+        Some(())
+    }
+
+    /// One that is not in `env` may still come by `envFrom`, or from a Service.
+    fn look<'v>(&self, name: &str, position: usize, values: &'v Values) -> Variable<&'v str> {
+        match self.last(name, position) {
+            Some(found) => values.get(&found).and_then(Option::as_deref).map_or(Variable::Unknown, Variable::Known),
+            None if self.open || is_of_a_service(name) => Variable::Unknown,
+            None => Variable::Unset,
+        }
+    }
+
+    /// The entry with this name that counts for what stands at this position.
+    fn last(&self, name: &str, position: usize) -> Option<usize> {
+        let end = self.positions.partition_point(|entry| *entry < (name, position));
+        self.positions[..end].last().filter(|(found, _)| *found == name).map(|(_, position)| *position)
+    }
+
+    fn literal(&self, position: usize) -> Option<&'a str> {
+        match &self.entries.get(position)?.value {
+            EnvValue::Literal(text) => Some(text),
+            EnvValue::Reference { .. } => None,
+        }
     }
 }
 
@@ -72,93 +149,4 @@ impl<'a> Environment<'a> {
 fn is_of_a_service(name: &str) -> bool {
     ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|end| name.ends_with(end))
         || ["_SERVICE_PORT_", "_TCP", "_UDP", "_SCTP"].iter().any(|part| name.contains(part))
-}
-
-/// Replaces `$(NAME)` by its value and `$$` by `$`. A reference without a value, and a `$` before anything else, stay as they are.
-pub fn expand<'a>(text: &str, lookup: impl Fn(&str) -> Variable<'a>) -> Option<String> {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
-        expanded.push_str(before);
-        rest = if let Some(escaped) = after.strip_prefix('$') {
-            expanded.push('$');
-            escaped
-        } else if let Some((name, behind)) = after.strip_prefix('(').and_then(|inside| inside.split_once(')')) {
-            push_value(&mut expanded, name, lookup(name))?;
-            behind
-        } else {
-            expanded.push('$');
-            after
-        };
-    }
-    expanded.push_str(rest);
-    Some(expanded)
-}
-
-fn push_value(expanded: &mut String, name: &str, value: Variable<'_>) -> Option<()> {
-    match value {
-        Variable::Known(value) => expanded.push_str(value),
-        Variable::Unset => expanded.extend(["$(", name, ")"]),
-        Variable::Unknown => return None,
-    }
-    Some(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn expanded(text: &str) -> Option<String> {
-        expand(text, |name| match name {
-            "A" => Variable::Known("a"),
-            "B" => Variable::Known("$(A)"),
-            "EMPTY" => Variable::Known(""),
-            "U" => Variable::Unknown,
-            _ => Variable::Unset,
-        })
-    }
-
-    /// The cases of the kubelet's own test (`expand_test.go`), with the answers that it expects.
-    #[test]
-    fn as_the_kubelet_does() {
-        for (text, expected) in [
-            ("", ""),
-            ("x", "x"),
-            ("$(A)", "a"),
-            ("/$(A)/$(A)", "/a/a"),
-            ("$(B)", "$(A)"),
-            ("$(EMPTY)", ""),
-            ("$(MISSING)", "$(MISSING)"),
-            ("$$(A)", "$(A)"),
-            ("$$$(A)", "$a"),
-            ("$$$$(A)", "$$(A)"),
-            ("$A", "$A"),
-            ("${A}", "${A}"),
-            ("$(A", "$(A"),
-            ("$", "$"),
-            ("a$", "a$"),
-            ("$()", "$()"),
-            ("\\$(A)", "\\a"),
-            ("$(A))", "a)"),
-            ("$($(A))", "$($(A))"),
-            ("$(A)$$", "a$"),
-            ("$?", "$?"),
-        ] {
-            assert_eq!(expanded(text).as_deref(), Some(expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn one_unknown_reference_makes_the_whole_unknown() {
-        assert_eq!(expanded("/bin/$(U)"), None);
-        assert_eq!(expanded("/bin/$$(U)").as_deref(), Some("/bin/$(U)"));
-    }
-
-    #[test]
-    fn variables_of_services_are_not_taken_for_unset() {
-        for name in ["KUBERNETES_SERVICE_HOST", "DB_SERVICE_PORT_SQL", "DB_PORT", "DB_PORT_53_UDP_ADDR"] {
-            assert!(is_of_a_service(name), "{name}");
-        }
-        assert!(!is_of_a_service("HOME"));
-    }
 }

@@ -12,6 +12,13 @@ use crate::objects::pod::RestartPolicy;
 /// Where an image without a working directory of its own starts: ours has this one.
 const IMAGE_WORKING_DIR: &str = "/";
 
+/// The longest path that Linux takes, and the longest name in it: nothing longer is executed.
+const MOST_PATH: usize = 4095;
+const MOST_NAME: usize = 255;
+/// The longest PATH that is looked at, and the directories in it: each of them is looked for among the mounts.
+const MOST_SEARCH_PATH: usize = 32 << 10;
+const MOST_DIRECTORIES: usize = 100;
+
 /// The architectures that the exit image is built for.
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
@@ -19,6 +26,7 @@ const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFacts {
     pub(super) program: Result<Program, Obstacle>,
+    /// Sorted by their paths.
     pub(super) mounts: Box<[Mount]>,
     notes: Notes,
 }
@@ -84,6 +92,18 @@ impl ContainerFacts {
     pub fn notes(&self) -> Notes {
         self.notes
     }
+
+    /// The bytes of all that is kept.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let program = match &self.program {
+            Ok(Program::At(path)) => path.len(),
+            Ok(Program::Named { name, search_path }) => name.len() + search_path.as_ref().map_or(0, |path| path.len()),
+            Ok(Program::Entrypoint) | Err(_) => 0,
+        };
+        let mounts: usize = self.mounts.iter().map(|mount| size_of::<Mount>() + mount.path.len()).sum();
+        size_of::<Self>() + program + mounts
+    }
 }
 
 /// The obstacles that have nothing to do with the command.
@@ -95,6 +115,7 @@ fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
         (pod.architecture.as_deref().is_some_and(foreign), Obstacle::Architecture),
         (container.restart_rules.contains(&Rule::OnSuccess), Obstacle::RestartRuleOnSuccess),
         (container.pull_policy.as_deref() == Some("Never"), Obstacle::PullPolicyNever),
+        (container.has_too_many_mounts, Obstacle::TooManyMounts),
     ];
     policy_obstacle(pod, container).or_else(|| checks.into_iter().find(|(applies, _)| *applies).map(|(_, obstacle)| obstacle))
 }
@@ -109,24 +130,26 @@ fn policy_obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle>
 }
 
 fn program(container: &ContainerSpec) -> Result<Program, Obstacle> {
-    let Some(written) = container.command.first() else {
+    let Some(written) = &container.command else {
         return Ok(Program::Entrypoint);
     };
     let environment = Environment::of(container);
     let written = environment.expand(written).ok_or(Obstacle::CommandUnknown)?;
     if written.contains('/') {
         let working_dir = container.working_dir.as_deref().filter(|dir| !dir.is_empty()).unwrap_or(IMAGE_WORKING_DIR);
-        let path = path::locate(&written, working_dir).ok_or(Obstacle::CommandInvalid)?;
-        return Ok(Program::At(path.into()));
+        let path = path::locate(&written, working_dir).filter(|path| path.len() <= MOST_PATH);
+        return Ok(Program::At(path.ok_or(Obstacle::CommandInvalid)?.into()));
     }
     named(&written, &environment)
 }
 
 fn named(name: &str, environment: &Environment<'_>) -> Result<Program, Obstacle> {
-    if matches!(name, "" | "." | "..") || name.contains('\0') {
+    if matches!(name, "" | "." | "..") || name.contains('\0') || name.len() > MOST_NAME {
         return Err(Obstacle::CommandInvalid);
     }
+    let is_long = |path: &str| path.len() > MOST_SEARCH_PATH || path.split(':').nth(MOST_DIRECTORIES).is_some();
     let search_path = match environment.search_path() {
+        Variable::Known(search_path) if is_long(&search_path) => return Err(Obstacle::CommandUnknown),
         Variable::Known(search_path) => Some(search_path.into()),
         Variable::Unset => None,
         Variable::Unknown => return Err(Obstacle::CommandUnknown),
@@ -146,7 +169,10 @@ fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
         };
         Some(Mount { path, backing: mount.backing, shape })
     };
-    container.mounts.iter().filter_map(mount).collect()
+    let mut mounts: Vec<_> = container.mounts.iter().filter_map(mount).collect();
+    // Of two at one path the later one stays the later one.
+    mounts.sort_by(|one, other| one.path.cmp(&other.path));
+    mounts.into()
 }
 
 fn notes(container: &ContainerSpec) -> Notes {

@@ -1,5 +1,7 @@
 //! What a container would find at a path: its mounts over the exit image.
 
+use std::collections::BTreeSet;
+
 use super::facts::{Mount, Shape};
 use super::path::{ancestors, is_below};
 use super::words::Obstacle;
@@ -12,6 +14,8 @@ use crate::objects::container_spec::Backing;
 
 /// The name of the file that makes a directory of its parent in a derived image, so that a volume can be mounted there.
 const PLACE_HOLDER: &str = ".swaplet";
+/// The most paths that one derived image has; honest ones have a few.
+pub(super) const MOST_PATHS: usize = 64;
 
 /// The paths at which an exit image has its program. A closure or a [`PathSet`] will do.
 pub trait ExitPaths {
@@ -93,11 +97,14 @@ impl View<'_> {
 
     /// A runtime mounts no directory over a file, and none below a file: where the exit image has a program in the way of a mount, another
     /// image has to have a directory there.
-    pub(super) fn missing_mount_points(&self) -> Result<Vec<String>, Refusal> {
-        let mut paths = Vec::new();
+    pub(super) fn missing_mount_points(&self) -> Result<BTreeSet<String>, Refusal> {
+        let mut paths = BTreeSet::new();
         for mount in self.mounts {
             let Some(program) = ancestors(&mount.path).find(|path| self.has(path)) else { continue };
             paths.extend(self.mount_point(mount, program)?);
+            if paths.len() > MOST_PATHS {
+                return Err(Refusal::of(Obstacle::TooManyMounts));
+            }
         }
         Ok(paths)
     }
@@ -109,9 +116,13 @@ impl View<'_> {
             Shape::Directory => &*mount.path,
             Shape::File | Shape::Either => mount.path.rsplit_once('/').map_or("", |(parent, _)| parent),
         };
-        // A program below another mount is not in the way: nobody sees it.
-        let hidden = self.mounts.iter().any(|other| is_below(program, &other.path));
-        Ok((!hidden).then(|| format!("{directory}/{PLACE_HOLDER}")))
+        Ok((!self.is_hidden(program)).then(|| format!("{directory}/{PLACE_HOLDER}")))
+    }
+
+    /// A program below a mount is not in the way of others: nobody sees it.
+    fn is_hidden(&self, program: &str) -> bool {
+        let is_mounted = |path: &str| self.mounts.binary_search_by(|mount| (*mount.path).cmp(path)).is_ok();
+        is_mounted("/") || ancestors(program).filter(|path| *path != program).any(is_mounted)
     }
 
     fn has(&self, path: &str) -> bool {

@@ -112,6 +112,9 @@ fn run(program: &Program, view: &View<'_>) -> Result<Verdict, Refusal> {
     paths.extend(mount_points);
     paths.sort_unstable();
     paths.dedup();
+    if paths.len() > look::MOST_PATHS {
+        return Err(Refusal::of(Obstacle::TooManyMounts));
+    }
     if paths.is_empty() {
         return Ok(Verdict::Runnable { executes });
     }

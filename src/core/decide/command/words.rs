@@ -9,7 +9,7 @@ pub enum Obstacle {
     ProgramOnVolume,
     /// A volume is mounted where the program of the exit image has to be, or below it.
     MountOverProgram,
-    /// What is executed depends on a variable whose value is not in the spec.
+    /// What is executed depends on a variable whose value is not in the spec, or is too long.
     CommandUnknown,
     /// Nothing can be executed by what the command says.
     CommandInvalid,
@@ -25,13 +25,15 @@ pub enum Obstacle {
     Windows,
     /// The exit image is for amd64 and arm64.
     Architecture,
-    /// A field has a type that Kubernetes does not allow for it.
+    /// More volumes are mounted than are looked at.
+    TooManyMounts,
+    /// A field has a type that Kubernetes does not allow for it, or is longer than anything can be that it is for.
     Malformed,
 }
 
 impl Obstacle {
     /// Every obstacle, in the order of the enum.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::ProgramOnVolume,
         Self::MountOverProgram,
         Self::CommandUnknown,
@@ -42,6 +44,7 @@ impl Obstacle {
         Self::RestartPolicyUnknown,
         Self::Windows,
         Self::Architecture,
+        Self::TooManyMounts,
         Self::Malformed,
     ];
 
@@ -57,7 +60,7 @@ impl Obstacle {
         match self {
             Self::ProgramOnVolume => "its program lies on a volume and would run again",
             Self::MountOverProgram => "a volume is mounted where the exit image has its program",
-            Self::CommandUnknown => "its command or PATH depends on a variable whose value is not in the spec",
+            Self::CommandUnknown => "its command or PATH depends on a variable whose value is not in the spec, or is too long",
             Self::CommandInvalid => "its command names nothing that could be executed",
             Self::PullPolicyNever => "its imagePullPolicy is Never, so nodes would not pull the exit image",
             Self::RestartsAlways => "its restartPolicy is Always, so the exit image would be started for ever",
@@ -65,7 +68,10 @@ impl Obstacle {
             Self::RestartPolicyUnknown => "its restartPolicy is not known",
             Self::Windows => "it runs on Windows, and the exit image is for Linux",
             Self::Architecture => "it runs on an architecture that the exit image is not built for",
-            Self::Malformed => "one of its fields has a wrong type",
+            Self::TooManyMounts => {
+                "it mounts more than 1000 volumes, their paths have more than 64 KiB, or more than 64 of them are where the exit image has programs"
+            }
+            Self::Malformed => "one of its fields has a wrong type, or is too long",
         }
     }
 
@@ -77,6 +83,7 @@ impl Obstacle {
                 "put the program into the container's image, or start it through a shell: command [\"/bin/sh\", \"-c\", \"exec PROGRAM\"]"
             }
             Self::MountOverProgram => "mount the volume at another path",
+            Self::TooManyMounts => "mount fewer volumes, or a directory that holds them",
             Self::CommandUnknown => "write the path of the program into the command",
             Self::CommandInvalid => "write the path of the program as the first item of the command",
             Self::PullPolicyNever => "set imagePullPolicy: IfNotPresent",

@@ -7,6 +7,10 @@ use super::{Known, Stage};
 /// Since Kubernetes 1.35 a kubelet asks the registry again for a pod with other credentials than the image was pulled with (KEP-2535).
 const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod again, so pods need them also where the image is there";
 
+/// Keys of `sandboxConfig` that are named, and how much of each.
+const KEYS_TOLD: usize = 5;
+const KEY_CHARS: usize = 100;
+
 /// `done` of `all` are final.
 pub(super) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -> String {
     let Known { spec, targets, warming, cached, trouble } = known;
@@ -30,7 +34,18 @@ pub(super) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
     if !spec.pods.pull_secrets.is_empty() {
         parts.push(CREDENTIALS.to_owned());
     }
+    if !spec.pods.left_out.is_empty() {
+        parts.push(left_out(&spec.pods.left_out));
+    }
     parts.join("; ")
+}
+
+/// Keys are told as they may be written in a terminal.
+fn left_out(keys: &[Box<str>]) -> String {
+    let named = keys.iter().take(KEYS_TOLD).map(|key| key.chars().take(KEY_CHARS).flat_map(char::escape_debug).collect::<String>());
+    let named: Vec<_> = named.collect();
+    let more = if keys.len() > KEYS_TOLD { format!(" and {} more", keys.len() - KEYS_TOLD) } else { String::new() };
+    format!("not taken over from sandboxConfig: {}{more} (the administrator lists keys by --warm-sandbox-keys)", named.join(", "))
 }
 
 fn progress(stage: Stage, done: usize, all: usize) -> String {

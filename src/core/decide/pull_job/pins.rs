@@ -13,6 +13,8 @@ use crate::objects::pull_job::{Completion, Pinned, PullSpec};
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 /// The longest wait; a registry that is mended is asked within this time.
 const LAST_RETRY: Duration = Duration::from_secs(300);
+/// The longest wait that a registry can ask for; which one is asked a tenant says.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// What is said of pull secrets, which are not read.
 const SECRETS: &str = "registries are asked with the credentials of swaplet itself, not with pullSecrets";
@@ -152,7 +154,7 @@ impl Pins {
                 Err(unresolved) => unresolved,
             };
             has_failed = true;
-            retry_after = retry_after.max(unresolved.retry_after.unwrap_or_default());
+            retry_after = retry_after.max(unresolved.retry_after.unwrap_or_default().min(LONGEST_ASKED));
             if unresolved.is_answer {
                 self.failed.insert(image.clone(), cannot_be_pinned(&unresolved.words, spec));
             } else {
@@ -160,15 +162,16 @@ impl Pins {
             }
         }
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY).max(retry_after);
-        self.failures = if has_failed { self.failures + 1 } else { 0 };
-        self.not_before = if has_failed { now + wait } else { now };
+        self.failures = if has_failed { self.failures.saturating_add(1) } else { 0 };
+        self.not_before = if has_failed { now.saturating_add(wait) } else { now };
     }
 
     /// A registry is not waited for for ever: until the deadline of the job, or where it has none so long as for a node that is not Ready.
     pub fn settle(&mut self, spec: &PullSpec, pinned: &[Pinned], is_late: bool, now: Duration) {
         let has_deadline = matches!(spec.completion, Completion::Always { deadline_seconds: Some(_), .. });
         let limit = Duration::from_secs(spec.timeout_seconds.into());
-        let is_over = spec.completion != Completion::Never && !has_deadline && self.since.is_some_and(|since| now >= since + limit);
+        let is_over =
+            spec.completion != Completion::Never && !has_deadline && self.since.is_some_and(|since| now >= since.saturating_add(limit));
         if !is_late && !is_over {
             return;
         }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::refusal::{self, Answer, Way, runs_again};
-use super::{Around, Memory};
+use super::{Around, Memory, before};
 use crate::decide::decision::Swap;
 use crate::decide::evidence::is_pull_error;
+use crate::image::alias::Alias;
 use crate::image::reference::ImageReference;
+use crate::image::reference::Target::Same;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, PROVIDER_FAILED, RestartPolicy};
 use crate::objects::restart_pod::{Details, RestartPod};
 use crate::objects::restart_request::{Intent, Mark, Parking, RestartRequest, StatePhase};
@@ -71,6 +73,7 @@ impl Target<'_> {
     pub(super) fn begin(&self, restarts: u32) -> Step {
         let force = self.request.strategy.force;
         match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
+            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
             Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
@@ -154,6 +157,7 @@ impl Target<'_> {
     pub(super) fn swap(&self, intent: &Intent, restarts: u32) -> Step {
         let force = self.request.strategy.force;
         match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
+            Answer::Yes(Way::Park(_)) if self.overwrites() => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::Yes(way) => match self.mark_now(&way).intent {
                 Some(now) if (&now.to, now.parking) == (&intent.to, intent.parking) => Step::Swap(self.change(&intent.from, &intent.to)),
                 // The node reports another digest than before, or somebody has written another intent.
@@ -165,15 +169,36 @@ impl Target<'_> {
     }
 
     fn put_back(&self, intent: &Intent, why: &str) -> Step {
-        if self.container.image == intent.to {
+        if self.container.image == intent.to && intent.from != intent.to {
             // Whoever may write requests may not choose images by that.
-            if !is_same_image(&intent.to, &intent.from) {
-                let why = format!("{why}; its image {} is not another spelling of {}, so it is not put back", intent.from, intent.to);
-                return Step::Final(StatePhase::Failed, why);
+            if !self.is_other_spelling(&intent.from, &intent.to) {
+                return Step::Final(StatePhase::Failed, self.not_put_back(intent, why));
             }
             return Step::Swap(self.change(&intent.to, &intent.from));
         }
         Step::Final(StatePhase::Failed, format!("its image could not be started under its other name, which was taken back: {why}"))
+    }
+
+    /// Whether an image is another spelling of the one that is there: the same digest; or the same tag and no digest; or a tag of which the
+    /// one that is there is the alias, by the digest that the node reports. A digest that is written elsewhere is not believed: it may name
+    /// any image of the repository.
+    fn is_other_spelling(&self, before: &str, present: &str) -> bool {
+        let (Ok(one), Ok(other)) = (ImageReference::parse(before), ImageReference::parse(present)) else { return false };
+        match (one.digest(), other.digest()) {
+            (None, None) => one.normalized() == other.normalized(),
+            (None, Some(_)) => {
+                Alias::of(before, refusal::reported(self.container, self.details)).is_some_and(|alias| alias.image == present)
+            }
+            (Some(_), _) => one.same_target(&other) == Same,
+        }
+    }
+
+    fn not_put_back(&self, intent: &Intent, why: &str) -> String {
+        let (namespace, pod, name) = (&self.pod.pod.namespace, &self.pod.pod.name, &self.container.name);
+        let (from, to) = (before::shown(&intent.from), &intent.to);
+        format!(
+            "its image before is not put back. Give it the image that its workload names: kubectl set image -n {namespace} pod/{pod} {name}=IMAGE. {from} is not another spelling of {to} by what its node reports; {why}"
+        )
     }
 
     pub(super) fn change(&self, from: &str, to: &str) -> Swap {
@@ -199,13 +224,13 @@ impl Target<'_> {
 
     /// Until when the node is waited for.
     pub(super) fn shows_until(&self) -> Duration {
-        self.memory.changed_at(&self.container.name).unwrap_or(self.around.now) + self.shows_within()
+        self.memory.changed_at(&self.container.name).unwrap_or(self.around.now).saturating_add(self.shows_within())
     }
 
     fn shows_within(&self) -> Duration {
         let grace = Duration::from_secs(self.pod.pod.grace_seconds.unwrap_or(DEFAULT_GRACE).into());
         let shows = if self.around.node.is_some_and(|node| node.is_kubelet()) { KUBELET_SHOWS } else { VIRTUAL_SHOWS };
-        grace + shows
+        grace.saturating_add(shows)
     }
 
     /// What is to be said of a node that was waited for in vain.
@@ -228,7 +253,7 @@ impl Target<'_> {
             return Step::Final(phase, format!("it was restarted, and has ended with exit code {}", code(end.exit_code)));
         }
         let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into()).max(self.settles());
-        let stays = self.memory.ready_at(name).map(|at| at + enough);
+        let stays = self.memory.ready_at(name).map(|at| at.saturating_add(enough));
         match stays {
             Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
             stays => self.awaits_ready(stays, enough),
@@ -236,8 +261,8 @@ impl Target<'_> {
     }
 
     fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
-        let within = READY_WITHIN + enough;
-        let until = self.memory.restarted_at(&self.container.name).unwrap_or(self.around.now) + within;
+        let within = READY_WITHIN.saturating_add(enough);
+        let until = self.memory.restarted_at(&self.container.name).unwrap_or(self.around.now).saturating_add(within);
         if self.around.now < until {
             return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
         }

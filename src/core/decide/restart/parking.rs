@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use super::before::{self, Before};
 use super::container::{Step, Target, is_same_image};
-use super::{Action, Change, Decision, Note, run};
+use super::{Action, Around, Change, Decision, Note, give_up, run};
 use crate::decide::decision::Swap;
 use crate::decide::evidence::{is_start_error, is_stuck};
 use crate::decide::reason::Reason;
@@ -22,11 +23,11 @@ impl Target<'_> {
     /// Until the container is seen parked.
     pub(super) fn goes_out(&self, intent: &Intent, restarts: u32) -> Step {
         let image = &self.container.image;
-        if *image == intent.from {
-            return self.is_not_out(intent, restarts);
+        if !self.around.parks(image) {
+            return if *image == intent.from { self.is_not_out(intent, restarts) } else { self.changed_by_others() };
         }
-        if !is_same_image(image, &intent.to) {
-            return self.changed_by_others();
+        if self.is_parked_for_another() {
+            return Step::Waits(None);
         }
         if let Some(trouble) = self.park_trouble() {
             return self.turns_back(intent, Some(format!("the park image {} could not be started: {trouble}", intent.to)));
@@ -67,9 +68,13 @@ impl Target<'_> {
 
     /// Until another container than the parked one is seen.
     pub(super) fn comes_back(&self, intent: &Intent) -> Step {
-        let image = &self.container.image;
-        if *image != intent.from && is_same_image(image, &intent.to) {
-            return Step::Swap(self.change(image, image_before(self.pod, &self.container.name, intent)));
+        let (image, name) = (&self.container.image, &self.container.name);
+        if self.around.parks(image) {
+            return match before::of_request(self.pod, name, self.request, |image| self.around.parks(image)) {
+                Before::Image(before) => Step::Swap(self.change(image, before)),
+                Before::OfAnother => Step::Waits(None),
+                Before::Unknown(why) => Step::Final(StatePhase::Failed, before::stays(self.pod, name, &why)),
+            };
         }
         if *image != intent.from {
             return self.changed_by_others();
@@ -79,6 +84,20 @@ impl Target<'_> {
         }
         let is_still_out = is_same_image(&self.status.image, &intent.to);
         if self.is_restarted() && self.is_seen_by_node() && !is_still_out { self.becomes_ready() } else { self.not_restarted() }
+    }
+
+    fn is_parked_for_another(&self) -> bool {
+        self.pod
+            .parked
+            .as_ref()
+            .is_some_and(|parked| parked.request != self.request.uid && parked.images.contains_key(&self.container.name))
+    }
+
+    /// Whether to park a container now would overwrite what the pod says of one that is still parked for another request.
+    pub(super) fn overwrites(&self) -> bool {
+        let is_parked = |name: &str| self.pod.find(name).is_some_and(|(_, container, _)| self.around.parks(&container.image));
+        let others = self.pod.parked.as_ref().filter(|parked| parked.request != self.request.uid);
+        others.is_some_and(|parked| parked.images.keys().any(|name| is_parked(name)))
     }
 
     /// The node's words for a park image that it cannot run.
@@ -105,24 +124,27 @@ fn turned_back(intent: &Intent, why: Option<String>, parked: Mark, pod: &Restart
     Mark { intent: Some(intent), ..parked }
 }
 
-/// What the pod itself says comes first: to write it takes the right to change pods, not only requests.
-fn image_before<'a>(pod: &'a RestartPod, container: &str, intent: &'a Intent) -> &'a str {
-    pod.parked.as_ref().and_then(|parked| parked.images.get(container)).unwrap_or(&intent.from)
-}
-
-/// Ends a request whose time is over, as far as containers are parked for it: each gets its image back. `None` where none is parked.
-pub(super) fn bring_back(request: &RestartRequest, pod: &RestartPod, why: &str) -> Option<Decision> {
-    let mut journal = request.journal.clone()?;
-    let (mut swaps, mut turned) = (Vec::new(), false);
+/// Ends a request whose time is over, as far as containers are in the park image: each gets its image back that is parked for it, and of
+/// the others is said why not. `None` where none is.
+pub(super) fn end(request: &RestartRequest, pod: &RestartPod, why: &str, around: &Around<'_>) -> Option<Decision> {
+    let mut journal = request.journal.clone().filter(|_| !pod.pod.phase.is_terminal())?;
+    let (mut swaps, mut turned, mut left) = (Vec::new(), false, Vec::new());
     for (name, mark) in &mut journal.0 {
-        let Some(intent) = mark.intent.clone() else { continue };
-        let Some((index, container, details)) = pod.find(name).filter(|_| intent.parking.is_some()) else { continue };
-        let Some(status) = container.status.as_ref().filter(|_| is_out(&container.image, &intent)) else { continue };
+        let Some(intent) = mark.intent.clone().filter(|intent| intent.parking.is_some()) else { continue };
+        let Some((index, container, details)) = pod.find(name).filter(|(_, container, _)| around.parks(&container.image)) else { continue };
+        let Some(status) = &container.status else { continue };
+        let to = match before::of_request(pod, name, request, |image| around.parks(image)) {
+            Before::Image(before) => before.into(),
+            Before::OfAnother => continue,
+            Before::Unknown(why) => {
+                left.push(before::stays(pod, name, &why));
+                continue;
+            }
+        };
         if intent.parking == Some(Parking::Out) {
             *mark = turned_back(&intent, Some(why.to_owned()), Mark::of(status), pod);
             turned = true;
         } else {
-            let to = image_before(pod, name, &intent).into();
             let (container, from) = (name.clone(), container.image.clone());
             swaps.push(Swap { index, is_native_sidecar: details.is_native_sidecar, container, from, to });
         }
@@ -130,11 +152,10 @@ pub(super) fn bring_back(request: &RestartRequest, pod: &RestartPod, why: &str) 
     if turned {
         return Some(Decision::act(Reason::RestartPending, Action::WriteDown(journal)));
     }
-    (!swaps.is_empty()).then(|| run::swap(request, pod, swaps))
-}
-
-fn is_out(image: &str, intent: &Intent) -> bool {
-    *image != *intent.from && is_same_image(image, &intent.to)
+    if !swaps.is_empty() {
+        return Some(run::swap(request, pod, swaps));
+    }
+    (!left.is_empty()).then(|| give_up(request, &format!("{why}; {}", left.join("; "))))
 }
 
 /// The change of these images, with what the pod is to say of it.

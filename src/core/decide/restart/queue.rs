@@ -3,16 +3,23 @@
 use crate::objects::recreate_request::RequestPhase;
 use crate::objects::restart_request::RestartRequest;
 
-/// Whether a request comes before all of these other requests for the same pod: one that was begun, then the oldest, then by name.
-pub fn is_first<'a>(request: &RestartRequest, mut others: impl Iterator<Item = &'a RestartRequest>) -> bool {
-    others.all(|other| other.uid == request.uid || is_over(other) || place(request) < place(other))
+/// The place of a request in the line of those for its pod: one that was begun comes first, then the oldest, then by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Whether it has yet to begin.
+    pub waits: bool,
+    created_at: Option<jiff::Timestamp>,
+    /// The name of the request.
+    pub name: Box<str>,
 }
 
-/// One that is being deleted holds nobody up: its restart, if it was begun, needs no end.
-fn is_over(request: &RestartRequest) -> bool {
-    request.is_completed() || request.deleting || request.ends_sidecars()
-}
-
-fn place(request: &RestartRequest) -> (bool, Option<jiff::Timestamp>, &str) {
-    (request.phase != RequestPhase::Recreating, request.created_at, &request.name)
+impl Place {
+    /// That of a request; none for one that holds nobody up: it is over, somebody else's, or being deleted, for its restart, if it was
+    /// begun, needs no end.
+    #[must_use]
+    pub fn of(request: &RestartRequest) -> Option<Self> {
+        let is_over = request.is_completed() || request.deleting || request.ends_sidecars();
+        let waits = request.phase != RequestPhase::Recreating;
+        (!is_over).then(|| Self { waits, created_at: request.created_at, name: request.name.clone() })
+    }
 }

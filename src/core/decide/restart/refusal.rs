@@ -61,8 +61,7 @@ pub(super) fn ask(pod: &RestartPod, container: &Container, details: &Details, fo
     if let Some(park) = around.park.filter(|park| park.is(&container.image)) {
         return is_parked_already(pod, &container.name, park);
     }
-    let reported = Reported { image: container.status.as_ref().map_or("", |status| &status.image), image_id: &details.image_id };
-    let way = match Alias::of(&container.image, reported) {
+    let way = match Alias::of(&container.image, reported(container, details)) {
         Some(alias) => Ok(Way::Alias(alias)),
         None => park::way(container, details, around.park),
     };
@@ -84,6 +83,11 @@ pub(super) fn ask(pod: &RestartPod, container: &Container, details: &Details, fo
             Answer::No("the Job of the pod has not been seen, so nobody knows how many restarts it allows".to_owned())
         }
     }
+}
+
+/// What its node says of the image of a container.
+pub(super) fn reported<'a>(container: &'a Container, details: &'a Details) -> Reported<'a> {
+    Reported { image: container.status.as_ref().map_or("", |status| &status.image), image_id: &details.image_id }
 }
 
 /// Its image before is put back by the request that has parked it, or because that is gone.

@@ -21,11 +21,13 @@ pub struct ImageProgress {
     failures: u32,
     /// When the next try may begin.
     pub(super) not_before: Duration,
+    /// What this try has taken before others had their turn on the node.
+    pub(super) spent: Duration,
 }
 
 impl ImageProgress {
     pub(super) fn new(image: &str) -> Self {
-        Self { image: image.into(), end: None, pulled: None, failures: 0, not_before: Duration::ZERO }
+        Self { image: image.into(), end: None, pulled: None, failures: 0, not_before: Duration::ZERO, spent: Duration::ZERO }
     }
 
     pub(super) fn is_due(&self, now: Duration) -> bool {
@@ -36,7 +38,7 @@ impl ImageProgress {
     pub(super) fn may_try_again(&mut self, backoff_limit: u32, now: Duration) -> bool {
         let wait = RETRY.0.saturating_mul(1 << self.failures.min(16)).min(RETRY.1);
         self.failures += 1;
-        self.not_before = now + wait;
+        (self.not_before, self.spent) = (now + wait, Duration::ZERO);
         self.failures <= backoff_limit
     }
 }

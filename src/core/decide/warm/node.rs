@@ -19,6 +19,10 @@ use crate::objects::warmer_pod::{Shape, WarmerPod};
 const START: Duration = Duration::from_secs(120);
 /// The wait before a pod that was lost is made again: once per minute and node (reliability, W12).
 const REPLACE: Duration = Duration::from_secs(60);
+/// How long a node is kept from others that want it; from then on they have their turn, also in the middle of a pull.
+const TURN: Duration = Duration::from_secs(600);
+/// What the deletion of a pod may take until others need not wait for it.
+const LEAVE: Duration = Duration::from_secs(120);
 /// As many images one pod pulls at most, where its shape has a container for each.
 const TOGETHER: usize = 8;
 
@@ -40,6 +44,8 @@ pub(super) struct NodeProgress {
     since: Duration,
     /// When a pod was made the last time.
     asked: Duration,
+    /// An image has become final since.
+    had_one: bool,
     unready_since: Option<Duration>,
     shapes: Shapes,
     /// Why another shape is used now, until that was told.
@@ -83,6 +89,8 @@ pub(super) struct Slots {
     pub free: bool,
     /// A node waits to begin.
     pub wanted: bool,
+    /// Others wait for this one.
+    pub is_asked_for: bool,
     /// More have begun than may, since less are allowed now.
     pub excess: bool,
 }
@@ -99,6 +107,7 @@ impl NodeProgress {
             not_before: Duration::ZERO,
             since: now,
             asked: now,
+            had_one: false,
             unready_since: (!ready).then_some(now),
             shapes,
             fell_back: None,
@@ -117,6 +126,11 @@ impl NodeProgress {
     /// Whether it may be pulling.
     pub const fn is_active(&self) -> bool {
         self.writing || ((self.pod.is_some() || self.unsure) && !self.abandoned)
+    }
+
+    /// Whether the deletion of its pod takes too long.
+    pub fn hangs(&self, now: Duration) -> bool {
+        !self.writing && self.pod.as_ref().is_some_and(|seen| seen.pod.deleting) && now >= self.since + LEAVE
     }
 
     /// Whether it would make a pod, if it might.
@@ -167,7 +181,7 @@ impl NodeProgress {
         let has_news = |of: fn(&WarmerPod) -> bool| of(&pod) && !of(&before.pod);
         let wanted = |pod: &WarmerPod| pod.images.iter().map(|image| image.wanted.clone()).collect::<Vec<_>>();
         let is_swapped = wanted(&pod) != wanted(&before.pod);
-        if is_swapped || has_news(has_started) || has_news(|pod| pod.deleting) {
+        if !before.pod.deleting && (is_swapped || has_news(has_started) || pod.deleting) {
             self.since = now;
         }
         let containers = |pod: &WarmerPod| pod.images.iter().map(|image| image.container.clone()).collect::<Vec<_>>();
@@ -232,7 +246,7 @@ impl NodeProgress {
         if images.is_empty() {
             return None;
         }
-        (self.first, self.asked) = (None, now);
+        (self.first, self.asked, self.had_one) = (None, now, false);
         Some(Action::Create { shape: self.shapes.next, images, number: self.number })
     }
 
@@ -271,6 +285,9 @@ impl NodeProgress {
         if self.is_done() || (slots.excess && !is_pulling) {
             return self.delete(true);
         }
+        if slots.is_asked_for && (now >= self.asked + TURN || (self.had_one && !is_pulling)) {
+            return self.give_way(now);
+        }
         if is_pulling {
             // Also where one that comes before it has its next try: a kubelet that pulls does nothing else for the pod, and after the loss of
             // all memory the first image is open again.
@@ -283,6 +300,20 @@ impl NodeProgress {
             None if slots.wanted => self.delete(true),
             _ => None,
         }
+    }
+
+    /// Others have their turn. What was spent on a pull that is broken off counts when it goes on; of several that are pulled one after another
+    /// nobody knows which one takes so long, so each gets a pod of its own.
+    fn give_way(&mut self, now: Duration) -> Option<Action> {
+        match &*self.pod.as_ref()?.pod.images {
+            [image] => {
+                if let Some(open) = self.images.iter_mut().find(|open| open.image == image.wanted && open.is_due(now)) {
+                    open.spent += now.saturating_sub(self.since.max(open.not_before));
+                }
+            }
+            _ => self.alone |= self.is_pulling(now),
+        }
+        self.delete(true)
     }
 
     /// The next image, by a swap where the pod has that shape, and else by another pod.
@@ -316,6 +347,7 @@ impl NodeProgress {
     fn end(&mut self, index: usize, end: End) {
         self.images[index].end = Some(end);
         self.news.push(index);
+        self.had_one = true;
     }
 
     fn failed(&mut self, index: usize, why: &str, is_final: bool, limits: &Limits, now: Duration) {

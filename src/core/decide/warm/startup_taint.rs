@@ -107,7 +107,7 @@ impl StartupTaints {
             Answer::Pod(_) | Answer::Done | Answer::Conflict | Answer::Gone => LOOK_AGAIN,
         };
         if let Some(node) = self.nodes.get_mut(&untaint.node).filter(|node| node.uid == untaint.uid) {
-            (node.is_writing, node.not_before) = (false, now + wait);
+            (node.is_writing, node.not_before) = (false, now.saturating_add(wait));
         }
         match answer {
             Answer::Denied(why) => {

@@ -6,11 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::{ConfiguredPod, Life, Use};
+use crate::objects::bounds;
 use crate::objects::container_wire::{Objects, Text};
-use crate::objects::lenient::{Lenient, Object, Present};
+use crate::objects::lenient::{self, Lenient, Object, Present};
 use crate::objects::restart_on::{Reference, ReferenceKind, parse};
 
-type Texts = Lenient<Object<BTreeMap<Box<str>, Text>>>;
+type Texts = Lenient<lenient::Texts>;
 type Flag = Lenient<Option<bool>>;
 type Member<T> = Lenient<Option<Box<T>>>;
 
@@ -50,7 +51,8 @@ struct MetaWire {
 #[serde(default)]
 struct AnnotationsWire {
     #[serde(rename = "swaplet.io/restart-on")]
-    restart_on: Text,
+    /// What is too long is told as too long.
+    restart_on: Text<{ bounds::RECORD }>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -72,7 +74,7 @@ struct SpecWire {
 #[serde(rename_all = "camelCase", default)]
 struct ContainerWire {
     name: Text,
-    env: Objects<EnvWire>,
+    env: Objects<EnvWire, { bounds::VARIABLES }>,
     env_from: Objects<EnvFromWire>,
     volume_mounts: Objects<MountWire>,
 }
@@ -194,7 +196,7 @@ impl ConfiguredPodWire {
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
         let text = meta.annotations.value.0.restart_on.value?;
         let containers: Vec<_> = spec.containers.value.iter().filter_map(|container| container.value.0.name.value.clone()).collect();
-        let labels = meta.labels.value.0.into_iter().filter_map(|(key, text)| Some((key.into(), text.value?.into())));
+        let labels = meta.labels.value.0.into_iter().map(|(key, text)| (key.into(), text.into()));
         let owner = meta.owner_references.value.into_iter().map(|owner| owner.value.0).find(|owner| owner.controller.value == Some(true));
         let is_over = matches!(status.phase.value.as_deref(), Some("Succeeded" | "Failed"));
         Some(ConfiguredPod {

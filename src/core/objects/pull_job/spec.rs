@@ -7,8 +7,15 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube_core::Selector;
 use serde::Deserialize;
 
-use super::{Completion, Parallelism, PodWishes, PullSpec, Targets};
+use super::{Completion, MOST_IMAGES, Parallelism, PodWishes, PullSpec, Targets};
 use crate::image::ImageReference;
+use crate::objects::bounds::{self, cut};
+
+/// Names of Secrets and of nodes: far beyond any real list.
+const MOST_SECRETS: usize = 64;
+const MOST_NAMES: usize = 10_000;
+/// Enough of a bad image to recognise it.
+const SHOWN: usize = 200;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,6 +66,7 @@ struct SandboxConfigWire {
 impl SpecWire {
     /// OpenKruise's defaults are put where nothing is said: its own webhook does not always do it (reference A.2).
     pub(super) fn read(self, pin_tags: bool) -> Result<PullSpec, String> {
+        self.check_bounds()?;
         let images = self.image.into_iter().chain(self.images.into_iter().flatten()).collect::<Vec<_>>();
         let sandbox = self.sandbox_config;
         Ok(PullSpec {
@@ -73,9 +81,34 @@ impl SpecWire {
                 always_pulls: self.image_pull_policy.as_deref() == Some("Always"),
                 labels: sandbox.labels.unwrap_or_default(),
                 annotations: sandbox.annotations.unwrap_or_default(),
+                left_out: Vec::new(),
             },
             pin_tags,
         })
+    }
+}
+
+impl SpecWire {
+    /// What is longer than anything can be that it is for.
+    fn check_bounds(&self) -> Result<(), String> {
+        let lengths = |texts: &Option<Vec<Box<str>>>| texts.iter().flatten().map(|text| text.len()).max().unwrap_or_default();
+        let members = |texts: &Option<BTreeMap<String, String>>| {
+            let texts = texts.iter().flatten();
+            texts.map(|(key, text)| key.len() + text.len()).sum::<usize>()
+        };
+        let names = self.selector.as_ref().and_then(|selector| selector.names.as_ref());
+        let checks = [
+            (self.images.as_ref().map_or(0, Vec::len), MOST_IMAGES, "images", "images"),
+            (self.pull_secrets.as_ref().map_or(0, Vec::len), MOST_SECRETS, "pullSecrets", "names"),
+            (lengths(&self.pull_secrets), bounds::TEXT, "pullSecrets", "bytes in a name"),
+            (names.map_or(0, BTreeSet::len), MOST_NAMES, "selector.names", "names"),
+            (members(&self.sandbox_config.labels), bounds::RECORD, "sandboxConfig.labels", "bytes"),
+            (members(&self.sandbox_config.annotations), bounds::RECORD, "sandboxConfig.annotations", "bytes"),
+        ];
+        match checks.into_iter().find(|(found, most, ..)| found > most) {
+            Some((found, most, field, what)) => Err(format!("{field} has {found} {what}: write at most {most}")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -84,7 +117,7 @@ fn each_once(images: Vec<Box<str>>) -> Result<Vec<Box<str>>, String> {
     let mut seen = BTreeSet::new();
     let mut once = Vec::new();
     for image in images {
-        let reference = ImageReference::parse(&image).map_err(|error| format!("invalid image {image}: {error}"))?;
+        let reference = ImageReference::parse(&image).map_err(|error| format!("invalid image {}: {error}", cut(&image, SHOWN)))?;
         if seen.insert(reference.normalized()) {
             once.push(image);
         }
@@ -131,7 +164,6 @@ impl CompletionPolicyWire {
     }
 }
 
-/// No wait is negative, and one of more than a century is one of a century.
 fn seconds(written: Option<i64>) -> Option<u32> {
-    written.map(|seconds| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX))
+    written.map(bounds::seconds)
 }

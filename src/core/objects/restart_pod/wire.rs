@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{Details, NativeSidecar, RestartPod};
 use crate::decide::command::ContainerFacts;
+use crate::objects::bounded_value::BoundedValue;
+use crate::objects::bounds;
 use crate::objects::container_spec::{ContainerSpec, PodSpec};
 use crate::objects::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Text};
 use crate::objects::lenient::{Lenient, Object, Present};
@@ -37,17 +39,54 @@ struct TopWire {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct MetaWire {
     generation: Integer,
     annotations: Lenient<Object<AnnotationsWire>>,
+    managed_fields: Objects<ManagedWire>,
+}
+
+/// Whether an entry of `managedFields` is about the annotation of parked containers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ManagedWire {
+    subresource: Text,
+    #[serde(rename = "fieldsV1")]
+    fields: Lenient<Object<FieldsWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct FieldsWire {
+    #[serde(rename = "f:metadata")]
+    metadata: Lenient<Object<MetaFieldsWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct MetaFieldsWire {
+    #[serde(rename = "f:annotations")]
+    annotations: Lenient<Object<AnnotationFieldsWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnnotationFieldsWire {
+    #[serde(rename = "f:swaplet.io/parked")]
+    parked: Lenient<Present>,
+}
+
+impl ManagedWire {
+    fn parked_through_status(&self) -> bool {
+        self.subresource.value.as_deref() == Some("status") && self.fields.value.0.metadata.value.0.annotations.value.0.parked.value.0
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct AnnotationsWire {
     #[serde(rename = "swaplet.io/parked")]
-    parked: Text,
+    parked: Text<{ bounds::RECORD }>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -69,7 +108,7 @@ struct ReadinessGateWire {
 struct ConditionWire {
     r#type: Text,
     status: Text,
-    message: Text,
+    message: Text<{ bounds::RECORD }>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -102,7 +141,7 @@ struct ContainerStatusWire {
 
 impl<'de> Deserialize<'de> for RestartPodWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = Value::deserialize(deserializer)?;
+        let mut object = BoundedValue::deserialize(deserializer)?.0;
         let more = TopWire::deserialize(&object).map_err(serde::de::Error::custom)?;
         let pod = PodWire::deserialize(&object).map_err(serde::de::Error::custom)?;
         let facts = object.get("spec").map(facts).unwrap_or_default();
@@ -182,6 +221,7 @@ impl RestartPodWire {
         }
         let annotation = metadata.annotations.value.0.parked.value;
         Some(RestartPod {
+            parked_through_status: metadata.managed_fields.value.iter().any(|entry| entry.value.0.parked_through_status()),
             parked: annotation.and_then(|value| Parked::read(&value, &pod.uid)),
             generation: metadata.generation.value,
             observed_generation: status.observed_generation.value,
@@ -203,8 +243,9 @@ impl SpecWire {
 fn readiness(conditions: &Objects<ConditionWire>) -> PodReadiness {
     let find = |kind: &str| conditions.value.iter().map(|one| &one.value.0).find(|one| one.r#type.value.as_deref() == Some(kind));
     let is_true = |condition: &ConditionWire| condition.status.value.as_deref() == Some("True");
-    let gate = find(KRUISE_POD_READY)
-        .map(|gate| GateCondition { is_true: is_true(gate), message: gate.message.value.clone().unwrap_or_default() });
+    // Entries of others that cannot be read must not be written over, as if there were none.
+    let message = |gate: &ConditionWire| if gate.message.malformed { "?".into() } else { gate.message.value.clone().unwrap_or_default() };
+    let gate = find(KRUISE_POD_READY).map(|gate| GateCondition { is_true: is_true(gate), message: message(gate) });
     PodReadiness { gate, is_ready: find("Ready").is_some_and(is_true) }
 }
 

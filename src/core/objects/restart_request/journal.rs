@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::objects::recreate_request::RequestPhase;
+
 /// The annotation of a request that holds its [`Journal`].
 pub const JOURNAL: &str = "swaplet.io/restart-journal";
 
@@ -65,9 +67,35 @@ impl Journal {
         serde_json::from_str(value).ok()
     }
 
+    /// Whether it is one that swaplet has written, as far as the rest of the request tells: whoever makes a request may give it any text.
+    /// A change of an image is written down only after the status has said `Recreating`, and before that a journal comes with the labels.
+    #[must_use]
+    pub fn is_taken_up(&self, phase: RequestPhase, has_labels: bool) -> bool {
+        match phase {
+            RequestPhase::Unanswered | RequestPhase::Pending => has_labels && self.0.values().all(|mark| mark.intent.is_none()),
+            RequestPhase::Recreating | RequestPhase::Completed => true,
+        }
+    }
+
     /// As the value of the annotation.
     #[must_use]
     pub fn as_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a2_a_journal_counts_where_it_can_have_been_written_by_swaplet() {
+        let marked = |intent| Journal([("app".into(), Mark { intent, ..Mark::default() })].into());
+        let (before, changing) = (marked(None), marked(Some(Intent::default())));
+        for phase in [RequestPhase::Unanswered, RequestPhase::Pending] {
+            assert!(before.is_taken_up(phase, true) && !before.is_taken_up(phase, false), "{phase:?}");
+            assert!(!changing.is_taken_up(phase, true) && !changing.is_taken_up(phase, false), "{phase:?}");
+        }
+        assert!(changing.is_taken_up(RequestPhase::Recreating, true) && changing.is_taken_up(RequestPhase::Completed, false));
     }
 }

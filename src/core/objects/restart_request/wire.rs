@@ -1,7 +1,5 @@
 //! The request as it comes over the wire. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
@@ -9,7 +7,8 @@ use super::{
     ACTIVE, JOURNAL, Journal, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, UNREADY_ACQUIRED, VIRTUAL_KUBELET,
     Wanted,
 };
-use crate::objects::lenient::{Lenient, Object, Present};
+use crate::objects::bounds;
+use crate::objects::lenient::{self, Lenient, Object, Present, Said};
 use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
 use crate::objects::restart_on::RESTART_ON;
 
@@ -17,7 +16,7 @@ type Text = Lenient<Option<Box<str>>>;
 type Integer = Lenient<Option<i64>>;
 type Flag = Lenient<Option<bool>>;
 type Time = Lenient<Option<jiff::Timestamp>>;
-type Texts = Lenient<Object<BTreeMap<Box<str>, Text>>>;
+type Texts = Lenient<lenient::Texts>;
 type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
 
 /// A request of a list or watch.
@@ -85,7 +84,7 @@ struct StrategyWire {
 #[serde(rename_all = "camelCase", default)]
 struct StatusWire {
     phase: Text,
-    message: Text,
+    message: Lenient<Said>,
     completion_time: Time,
     container_recreate_states: Objects<StateWire>,
 }
@@ -95,7 +94,7 @@ struct StatusWire {
 struct StateWire {
     name: Text,
     phase: Text,
-    message: Text,
+    message: Lenient<Said>,
     is_killed: Flag,
 }
 
@@ -120,13 +119,17 @@ impl RestartRequestWire {
     pub fn read(self) -> Option<RestartRequest> {
         let Self { more, spec, status, .. } = self;
         let required = |text: Text| text.value.filter(|text| !text.is_empty());
-        let label = |key: &str| more.labels.value.0.get(key).and_then(|text| text.value.as_deref());
-        let annotation = |key: &str| more.annotations.value.0.get(key).and_then(|text| text.value.as_deref());
+        let label = |key: &str| more.labels.value.0.get(key).map(|text| &**text);
+        let annotation = |key: &str| more.annotations.value.0.get(key).map(|text| &**text);
+        let pod_uid = label(POD_UID).filter(|uid| !uid.is_empty());
+        let active = label(ACTIVE).is_some();
+        let phase = RequestPhase::read(status.phase.value.as_deref());
+        let is_taken_up = |journal: &Journal| journal.is_taken_up(phase, active && pod_uid.is_some());
         Some(RestartRequest {
-            pod_uid: label(POD_UID).filter(|uid| !uid.is_empty()).map(Into::into),
-            active: label(ACTIVE).is_some(),
+            pod_uid: pod_uid.map(Into::into),
+            active,
             on_virtual_node: label(NODE_TYPE) == Some(VIRTUAL_KUBELET),
-            journal: annotation(JOURNAL).and_then(Journal::read),
+            journal: annotation(JOURNAL).and_then(Journal::read).filter(is_taken_up),
             unready_acquired: annotation(UNREADY_ACQUIRED).filter(|time| !time.is_empty()).map(Into::into),
             finalizers: more.finalizers.value.into_iter().filter_map(|finalizer| finalizer.value).collect(),
             restart_on: annotation(RESTART_ON).map(Into::into),
@@ -141,17 +144,16 @@ impl RestartRequestWire {
             strategy: spec.strategy.value.0.read(),
             active_deadline_seconds: seconds(&spec.active_deadline_seconds),
             ttl_seconds: seconds(&spec.ttl_seconds_after_finished),
-            phase: RequestPhase::read(status.phase.value.as_deref()),
-            message: status.message.value.unwrap_or_default(),
+            phase,
+            message: status.message.value.0,
             completed_at: status.completion_time.value,
             states: status.container_recreate_states.value.into_iter().map(|state| state.value.0.read()).collect(),
         })
     }
 }
 
-/// No wait is negative, and one of more than a century is one of a century.
 fn seconds(field: &Integer) -> Option<u32> {
-    field.value.map(|seconds| u32::try_from(seconds.max(0)).unwrap_or(u32::MAX))
+    field.value.map(bounds::seconds)
 }
 
 impl ContainerWire {
@@ -178,7 +180,7 @@ impl StateWire {
         RecreateState {
             name: self.name.value.unwrap_or_default(),
             phase: StatePhase::read(self.phase.value.as_deref()),
-            message: self.message.value.unwrap_or_default(),
+            message: self.message.value.0,
             killed: self.is_killed.value == Some(true),
         }
     }

@@ -4,8 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::{CONTAINER, INIT_CONTAINER, NUMBERED_CONTAINER, Reported, Shape, System, WarmerImage, WarmerPod};
+use crate::objects::bounds;
 use crate::objects::container_wire::{Objects, Text};
-use crate::objects::lenient::{Lenient, Object, Present};
+use crate::objects::lenient::{Lenient, Object, Present, Said};
 use crate::objects::node::ConditionWire;
 use crate::objects::pod::Phase;
 use crate::objects::wire::StateWire;
@@ -15,8 +16,8 @@ use crate::objects::wire::StateWire;
 pub struct WarmerPodWire {
     metadata: ObjectMeta,
     meta: MetaWire,
-    spec: SpecWire,
-    status: StatusWire,
+    spec: Box<SpecWire>,
+    status: Box<StatusWire>,
 }
 
 of_kind!(WarmerPodWire, k8s_openapi::api::core::v1::Pod);
@@ -59,7 +60,7 @@ struct AnnotationsWire {
     #[serde(rename = "swaplet.io/warm-node")]
     node: Text,
     #[serde(rename = "swaplet.io/warm-image")]
-    image: Text,
+    image: Text<{ bounds::RECORD }>,
     #[serde(rename = "swaplet.io/warm-before")]
     before: Text,
 }
@@ -103,7 +104,7 @@ struct ContainerWire {
 struct StatusWire {
     phase: Text,
     reason: Text,
-    message: Text,
+    message: Lenient<Said>,
     conditions: Objects<ConditionWire>,
     init_container_statuses: Objects<ReportedWire>,
     container_statuses: Objects<ReportedWire>,
@@ -127,7 +128,7 @@ impl<'de> Deserialize<'de> for WarmerPodWire {
         let meta = top.metadata.value.0;
         let text = |field: &Text| field.value.as_deref().map(str::to_owned);
         let metadata = ObjectMeta { name: text(&meta.name), resource_version: text(&meta.resource_version), ..ObjectMeta::default() };
-        Ok(Self { metadata, meta, spec: top.spec.value.0, status: top.status.value.0 })
+        Ok(Self { metadata, meta, spec: Box::new(top.spec.value.0), status: Box::new(top.status.value.0) })
     }
 }
 
@@ -191,13 +192,13 @@ fn image(wanted: &str, name: &str, spec: &SpecWire, status: &StatusWire) -> Opti
 }
 
 fn trouble(status: &StatusWire) -> Box<str> {
-    let texts = [&status.reason, &status.message].into_iter().filter_map(|text| text.value.as_deref());
+    let texts = [status.reason.value.as_deref().unwrap_or_default(), &status.message.value.0].into_iter().filter(|text| !text.is_empty());
     texts.collect::<Vec<_>>().join(": ").into()
 }
 
 fn unschedulable(conditions: &Objects<ConditionWire>) -> Box<str> {
     let found = conditions.value.iter().map(|condition| &condition.value.0).find(|condition| condition.is("PodScheduled", "False"));
-    found.and_then(|condition| condition.message.value.clone()).unwrap_or_default()
+    found.map(|condition| condition.message.value.0.clone()).unwrap_or_default()
 }
 
 fn reported(statuses: &Objects<ReportedWire>, name: &str) -> Reported {

@@ -9,6 +9,8 @@ use super::super::status::FieldError;
 pub fn prepare(new: &mut Value, old: &Value) {
     let metadata = child(new, "metadata");
     carry(metadata, &old["metadata"], "ownerReferences");
+    // Old kubelets sent one of their own (`podStatusStrategy.PrepareForUpdate`).
+    carry(metadata, &old["metadata"], "deletionTimestamp");
     let status = child(new, "status");
     if !status.contains_key("qosClass") {
         carry(status, &old["status"], "qosClass");

@@ -65,6 +65,6 @@ impl NodeProgress {
         for (progress, known) in self.images.iter_mut().zip(known) {
             progress.pulled = known.pulled;
         }
-        self.step(limits, Slots { free: true, wanted: false, excess: false }, now)
+        self.step(limits, Slots { free: true, wanted: false, is_asked_for: false, excess: false }, now)
     }
 }

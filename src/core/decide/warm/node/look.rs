@@ -75,7 +75,9 @@ impl NodeProgress {
                 self.end(open, End::Failed(has_run(&how).into()));
                 return self.delete(true);
             }
-            _ if now >= began + self.patience(limits) => return self.out_of_time(open, limits, now),
+            _ if now >= began + self.patience(limits).saturating_sub(self.images[open].spent) => {
+                return self.out_of_time(open, limits, now);
+            }
             _ => (),
         }
         None

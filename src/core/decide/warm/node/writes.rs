@@ -26,7 +26,7 @@ impl NodeProgress {
             (_, Answer::Pod(pod)) => self.stored(*pod, now),
             (_, Answer::Done | Answer::Conflict) => self.not_before = now + LOOK_AGAIN,
             (action, Answer::Failed { retry_after }) => {
-                self.not_before = now + retry_after.unwrap_or(WRITE_AGAIN);
+                self.not_before = now.saturating_add(retry_after.unwrap_or(WRITE_AGAIN));
                 // It may have been done all the same.
                 if let Some(seen) = self.pod.as_mut().filter(|_| matches!(action, Action::Swap { .. })) {
                     seen.stored = None;

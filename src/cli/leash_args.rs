@@ -1,0 +1,23 @@
+//! What `swaplet run --restart` has to find before it restarts anything.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+#[derive(Debug, Args)]
+pub(super) struct LeashArgs {
+    /// The leash without which --restart restarts nothing: the ValidatingAdmissionPolicyBindings NAME-pods (deploy/leash.yaml) and
+    /// NAME-parked (deploy/leash-parked.yaml). Looking for them needs the role swaplet-restart-leash of deploy/restart.yaml
+    #[arg(long, value_name = "NAME", default_value = "swaplet-leash", env = "SWAPLET_LEASH", value_parser = NonEmptyStringValueParser::new())]
+    leash: String,
+    /// Restart containers also without the leash. Then whoever may write ContainerRecreateRequests, or statuses of pods, may restart
+    /// containers, and whoever may write both while one is parked says which image it gets back
+    #[arg(long, env = "SWAPLET_RESTART_WITHOUT_LEASH", requires = "restart")]
+    restart_without_leash: bool,
+}
+
+impl LeashArgs {
+    /// The name of the leash to look for; `None` where none is needed.
+    pub(super) fn needed(self) -> Option<String> {
+        (!self.restart_without_leash).then_some(self.leash)
+    }
+}

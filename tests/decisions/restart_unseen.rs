@@ -1,0 +1,79 @@
+//! Requests whose pod is not in sight, or can be in nobody's.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::headroom::Headroom;
+use swaplet::decide::reason::Reason;
+use swaplet::decide::restart::{Action, Around, Decision, Memory, Sight, decide, needs_pod};
+use swaplet::objects::restart_request::{RestartRequest, RestartRequestWire};
+
+fn request(change: impl FnOnce(&mut Value)) -> RestartRequest {
+    let mut request = json!({
+        "metadata": {"namespace": "team", "name": "r", "uid": "ru", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"podName": "p", "containers": [{"name": "app"}], "activeDeadlineSeconds": 10},
+    });
+    change(&mut request);
+    serde_json::from_value::<RestartRequestWire>(request).unwrap().read().unwrap()
+}
+
+/// What is decided so many seconds after it was made.
+fn decided(request: &RestartRequest, sight: Sight<'_>, seconds: u64) -> Decision {
+    let now = Duration::from_secs(seconds);
+    let today = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().checked_add(now).unwrap();
+    let (exit_images, room) = (ExitImages::new(None, Vec::new()), |_| Headroom::Free);
+    let around = Around { exit_images: &exit_images, park: None, node: None, kubelet: None, room: &room, is_first: true, now, today };
+    decide(request, sight, &Memory::default(), &around)
+}
+
+/// The words with which it is ended.
+fn given_up(decision: &Decision) -> String {
+    let Some(Action::Report(status)) = &decision.action else { panic!("{decision:?}") };
+    assert_eq!((decision.reason, status.states.len()), (Reason::RestartFailed, 1));
+    status.message.to_string()
+}
+
+#[test]
+fn a5_a_deadline_ends_a_request_whose_pod_was_never_seen() {
+    let request = request(|_| ());
+    let waits = decided(&request, Sight::Unseen, 3);
+    assert_eq!((waits.action, waits.again), (None, Some(Duration::from_secs(10))));
+    assert_eq!(given_up(&decided(&request, Sight::Unseen, 10)), "recreating has exceeded the activeDeadlineSeconds");
+}
+
+#[test]
+fn a5_what_was_begun_waits_for_its_pod_and_not_for_a_time_that_is_over() {
+    let journal = json!({"app": {"containerID": "c", "restartCount": 0, "intent": {"from": "a:1", "to": "b:1"}}}).to_string();
+    // As swaplet leaves a request that it has taken up.
+    let begun = request(|request| {
+        request["metadata"]["annotations"] = json!({"swaplet.io/restart-journal": journal});
+        request["metadata"]["labels"] = json!({"crr.apps.kruise.io/pod-uid": "pu", "crr.apps.kruise.io/active": "true"});
+        request["status"] = json!({"phase": "Recreating"});
+    });
+    let decision = decided(&begun, Sight::Unseen, 60);
+    assert_eq!((decision.reason, decision.action, decision.again), (Reason::RequestWaits, None, None));
+}
+
+#[test]
+fn a4_a_name_that_no_pod_has_is_refused_in_words_and_nobody_is_asked_for_it() {
+    let named = |name: &str| request(|request| request["spec"]["podName"] = name.into());
+    let long = "a".repeat(254);
+    for name in ["x=1", "p,metadata.name=p", "p\\", "", "P", "-p", "p-", "p..q", ".", "p q", &long] {
+        let request = named(name);
+        assert!(!needs_pod(&request), "{name}");
+        assert!(given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is no name of a pod"), "{name}");
+    }
+    for name in ["p", "web-0", "a.b-c.1", &long[1..]] {
+        assert!(needs_pod(&named(name)), "{name}");
+        assert_eq!(decided(&named(name), Sight::Unseen, 1).action, None);
+    }
+    // Its finalizer, which a tenant can write too, is taken away without the pod.
+    let held = request(|request| {
+        request["spec"]["podName"] = "x=1".into();
+        request["metadata"]["finalizers"] = json!(["crr.apps.kruise.io/unready-acquired"]);
+        request["metadata"]["annotations"] = json!({"swaplet.io/restart-journal": "{}"});
+        request["status"] = json!({"phase": "Completed", "completionTime": "2026-01-01T00:00:00Z"});
+    });
+    assert_eq!(decided(&held, Sight::Unseen, 1).action, Some(Action::Finalize(Vec::new())));
+}

@@ -1,0 +1,70 @@
+//! Where warmer pods come to, and what they mount there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::Selector;
+use serde_json::{Value, json};
+use swaplet::controller::writer_warm::{self, Warmers};
+use swaplet::decide::pull_job::{TargetNode, wants};
+use swaplet::decide::warm::shape::Shapes;
+use swaplet::objects::pull_job::{PodWishes, Targets};
+use swaplet::objects::warmer_pod::Shape;
+
+fn in_place() -> Value {
+    let warmers = Warmers {
+        namespace: "w".into(),
+        run: "r".into(),
+        park_image: "r.example/park:1".into(),
+        job: None,
+        wishes: PodWishes::default(),
+        life_seconds: 600,
+    };
+    writer_warm::pod(&warmers, "node", Shape::InPlace, &["r.example/a:1".into()], 1)
+}
+
+/// A folder can be covered by a volume of the image; a file at the root cannot.
+#[test]
+fn a3_the_container_of_an_image_runs_one_file_that_is_mounted_at_the_root() {
+    let pod = in_place();
+    let warmer = &pod["spec"]["containers"][0];
+    assert_eq!(warmer["command"], json!(["/.swaplet-warm"]));
+    assert_eq!(warmer["volumeMounts"], json!([{"name": "park", "mountPath": "/.swaplet-warm", "subPath": "park", "readOnly": true}]));
+    let init = &pod["spec"]["initContainers"][0];
+    assert_eq!(init["command"], json!(["/swaplet/park", "--copy-self", "/.swaplet-warm/park"]));
+    assert_eq!(init["volumeMounts"], json!([{"name": "park", "mountPath": "/.swaplet-warm"}]));
+}
+
+#[test]
+fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
+    const ROLE: &str = "node-role.kubernetes.io/control-plane";
+    let labels = [(ROLE, ""), ("kubernetes.io/hostname", "n"), ("pool", "a")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let node = |is_control_plane: bool| TargetNode {
+        uid: "u".into(),
+        labels: BTreeMap::from(labels.clone()),
+        ready: true,
+        shapes: Ok(Shapes { next: Shape::InPlace, fallback: None }),
+        has_image_caches: false,
+        is_control_plane,
+    };
+    let selected = |selector: Value| {
+        let selector: LabelSelector = serde_json::from_value(selector).unwrap();
+        Targets::Labels(Selector::try_from(selector).unwrap())
+    };
+    let wanted = |targets: &Targets, is_control_plane: bool| wants(targets, "n", &node(is_control_plane), &BTreeSet::from(["n".into()]));
+    for (selector, on_control_plane) in [
+        (json!({}), false),
+        (json!({"matchLabels": {"pool": "a"}}), false),
+        (json!({"matchExpressions": [{"key": "pool", "operator": "Exists"}]}), false),
+        (json!({"matchExpressions": [{"key": ROLE, "operator": "Exists"}]}), true),
+        (json!({"matchLabels": {ROLE: ""}}), true),
+        (json!({"matchLabels": {"kubernetes.io/hostname": "n"}}), true),
+    ] {
+        let targets = selected(selector.clone());
+        assert_eq!((wanted(&targets, true), wanted(&targets, false)), (on_control_plane, true), "{selector}");
+    }
+    let absent = selected(json!({"matchExpressions": [{"key": "node-role.kubernetes.io/master", "operator": "DoesNotExist"}]}));
+    assert!(!wanted(&absent, true), "to leave a role out is not to name it");
+    assert!(wanted(&Targets::Names(BTreeSet::from(["n".into()])), true), "a name is a name");
+    assert!(wanted(&Targets::Pods(Selector::default()), true), "where the pods of the job's namespace are");
+}

@@ -1,0 +1,156 @@
+//! What is changed: one whole object of each kind, and what has ended the controller before.
+
+use serde_json::{Value, json};
+
+/// Which decoders read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Pod,
+    Job,
+    Node,
+    Request,
+    PullJob,
+    Manifest,
+    Config,
+    Image,
+    Annotation,
+    Registry,
+}
+
+/// A text that is changed.
+pub struct Sample {
+    pub kind: Kind,
+    pub text: String,
+}
+
+/// All samples.
+pub fn all() -> Vec<Sample> {
+    let sample = |kind, value: Value| Sample { kind, text: value.to_string() };
+    let text = |kind, text: &str| Sample { kind, text: text.to_owned() };
+    vec![
+        sample(Kind::Pod, pod()),
+        sample(Kind::Pod, doubling()),
+        sample(Kind::Pod, mounts()),
+        sample(Kind::Job, json!({"metadata": metadata(), "spec": {"backoffLimit": 6}})),
+        sample(Kind::Node, node()),
+        sample(Kind::Request, request()),
+        sample(Kind::PullJob, pull_job()),
+        sample(Kind::Manifest, json!({"kind": "List", "items": [pod(), {"kind": "Job", "spec": {"template": {"spec": pod()["spec"]}}}]})),
+        text(Kind::Manifest, "a: &a [x, x, x]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nkind: Pod\nspec: {containers: [{name: *c}]}\n"),
+        text(
+            Kind::Config,
+            "exit-image: registry.example/exit:v1\nexit-images: [\"registry.example/exit/*\"]\nterminate: true\nlog-format: json\n",
+        ),
+        sample(Kind::Config, json!({"exit-image": "registry.example/exit:v1", "exit-images": ["a", "b"], "restart": true})),
+        text(Kind::Image, "registry.example:5000/team/app:v1@sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc"),
+        text(Kind::Image, "busybox"),
+        sample(Kind::Image, json!("UPPER/case:1")),
+        sample(
+            Kind::Annotation,
+            json!({"main": {"containerID": "c", "restartCount": 0, "startedAt": "2026-01-01T00:00:00Z",
+            "intent": {"from": "app:1", "to": "app:1@sha256:0", "generation": 3, "back": "x", "parking": "back"}}}),
+        ),
+        sample(Kind::Annotation, json!({"pod": "u", "name": "r", "request": "ru", "park": "park:1", "images": {"main": "app:1"}})),
+        text(Kind::Annotation, "app=configmap/settings,secret-metadata/tls; log=configmap/a"),
+        text(Kind::Annotation, "app in (a, b),!old,tier=web"),
+        text(Kind::Registry, "HTTP/1.1 429 X\nretry-after: 18446744073709551615\ncontent-length: 2\nconnection: close\n\n{}"),
+        text(
+            Kind::Registry,
+            "HTTP/1.1 429 X\ndate: Sun, 06 Nov 1994 08:49:30 GMT\nretry-after: Wed, 29 Dec 9999 00:00:00 GMT\ncontent-length: 0\n\n",
+        ),
+        text(
+            Kind::Registry,
+            "HTTP/1.1 401 X\nwww-authenticate: Bearer realm=\"http://127.0.0.1:1/t\",service=\"s\"\ncontent-length: 0\nconnection: close\n\n",
+        ),
+        text(
+            Kind::Registry,
+            "HTTP/1.1 400 X\ncontent-length: 68\nconnection: close\n\n{\"errors\": [{\"code\": \"NAME_INVALID\", \"message\": \"x\", \"detail\": {}}]}",
+        ),
+        text(
+            Kind::Registry,
+            "HTTP/1.1 200 X\ndocker-content-digest: sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc\ncontent-length: 2\nconnection: close\n\n{}",
+        ),
+        text(Kind::Registry, "HTTP/1.1 202 X\nlocation: http://127.0.0.1:1/upload?a=b\ncontent-length: 0\nconnection: close\n\n"),
+    ]
+}
+
+fn metadata() -> Value {
+    json!({"name": "n", "namespace": "default", "uid": "u", "resourceVersion": "7", "generation": 3,
+        "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "web", "crr.apps.kruise.io/pod-uid": "u"},
+        "annotations": {"swaplet.io/parked": "{}", "swaplet.io/restart-on": "main=configmap/a", "swaplet.io/warm-node": "n", "swaplet.io/warm-image": "a:1",
+            "swaplet.io/restart-journal": "{\"main\":{\"containerID\":\"c\",\"restartCount\":0,\"intent\":{\"from\":\"a:1\",\"to\":\"a:1\"}}}"},
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "o", "controller": true}]})
+}
+
+fn container(name: &str, image: &str) -> Value {
+    let env = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": if name == "side" { "true" } else { "false" }},
+        {"name": "A", "value": "$(B)x"}, {"name": "PATH", "value": "/opt/bin:/bin"}, {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "k"}}}]);
+    json!({"name": name, "image": image, "command": ["sh", "-c", "true"], "workingDir": "/", "env": env,
+        "envFrom": [{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "a"}}], "imagePullPolicy": "Always",
+        "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "s"}], "startupProbe": {"exec": {}},
+        "lifecycle": {"preStop": {"httpGet": {"port": "web"}}, "postStart": {"exec": {}}}, "ports": [{"containerPort": 80, "name": "web"}],
+        "securityContext": {"seccompProfile": {"type": "Localhost"}}})
+}
+
+fn status(name: &str, image: &str, state: Value) -> Value {
+    json!({"name": name, "image": image, "imageID": format!("{image}@sha256:{}", "a".repeat(64)), "containerID": "containerd://1", "ready": true,
+        "restartCount": 1, "state": state, "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}}})
+}
+
+fn pod() -> Value {
+    let running = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
+    let ended = json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:00Z"}});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata(),
+        "spec": {"restartPolicy": "Never", "nodeName": "n", "terminationGracePeriodSeconds": 30, "os": {"name": "linux"},
+            "nodeSelector": {"kubernetes.io/arch": "amd64"}, "readinessGates": [{"conditionType": "KruisePodReady"}],
+            "containers": [container("main", "r.example/app:1"), container("side", "r.example/side:1")],
+            "initContainers": [container("init", "r.example/init:1")],
+            "volumes": [{"name": "v", "configMap": {"name": "a"}, "projected": {"sources": [{"secret": {"name": "a"}}]}}]},
+        "status": {"phase": "Running", "reason": "r", "message": "m", "observedGeneration": 3,
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "KruisePodReady", "status": "False", "message": "[{\"userAgent\":\"a\",\"key\":\"b\"}]"}],
+            "containerStatuses": [status("main", "r.example/app:1", ended), status("side", "r.example/side:1", running)],
+            "initContainerStatuses": [status("init", "r.example/init:1", json!({"waiting": {"reason": "ErrImagePull", "message": "m"}}))]}})
+}
+
+/// Finding A1: a gigabyte from 1.7 kB.
+fn doubling() -> Value {
+    let mut pod = pod();
+    let side = &mut pod["spec"]["containers"][1];
+    let doubled = (1..=32).map(|level| json!({"name": format!("A{level}"), "value": format!("$(A{0})$(A{0})", level - 1)}));
+    side["env"] = [json!({"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}), json!({"name": "A0", "value": "aaaaaaaa"})]
+        .into_iter()
+        .chain(doubled)
+        .collect();
+    side["command"] = json!(["$(A32)"]);
+    pod
+}
+
+/// Finding A7: mounts below a program.
+fn mounts() -> Value {
+    let mut pod = pod();
+    pod["spec"]["containers"][1]["volumeMounts"] =
+        (0..900).map(|number| json!({"name": "v", "mountPath": format!("/bin/sh/{number}")})).collect();
+    pod
+}
+
+fn node() -> Value {
+    json!({"metadata": metadata(), "spec": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "message": "m"}], "nodeInfo": {"kubeletVersion": "v1.34.1"}, "images": [{"names": ["a:1"]}]}})
+}
+
+fn request() -> Value {
+    json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest", "metadata": metadata(),
+        "spec": {"podName": "n", "containers": [{"name": "main", "statusContext": {"containerID": "c", "restartCount": 1}}, {"name": "side"}],
+            "strategy": {"failurePolicy": "Fail", "orderedRecreate": true, "forceRecreate": true, "terminationGracePeriodSeconds": 1, "unreadyGracePeriodSeconds": 1, "minStartedSeconds": 1},
+            "activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 1},
+        "status": {"phase": "Recreating", "message": "m", "completionTime": "2026-01-01T00:00:00Z",
+            "containerRecreateStates": [{"name": "main", "phase": "Recreating", "message": "m", "isKilled": true}]}})
+}
+
+fn pull_job() -> Value {
+    json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImagePullJob", "metadata": metadata(),
+        "spec": {"image": "a:1", "images": ["a:1"], "pullSecrets": ["s"], "selector": {"matchLabels": {"a": "b"}}, "parallelism": "10%",
+            "imagePullPolicy": "Always", "pullPolicy": {"timeoutSeconds": 1, "backoffLimit": 1}, "sandboxConfig": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
+            "completionPolicy": {"type": "Always", "activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 1}},
+        "status": {"observedGeneration": 1, "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z", "pinned": [{"image": "a:1", "digest": "sha256:1"}]}})
+}

@@ -1,0 +1,210 @@
+//! The decoders, each with the decisions about what it reads.
+
+use std::ffi::OsString;
+use std::hint::black_box;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::{DynamicObject, WatchEvent};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use swaplet::cli::Cli;
+use swaplet::decide::circumstances::{Circumstances, NodeFacts};
+use swaplet::decide::command::{ContainerFacts, StandardPaths, resolve};
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::headroom::{Headroom, Ledger, Swapped};
+use swaplet::decide::ladder::Ladder;
+use swaplet::decide::memory::Memory;
+use swaplet::decide::node_class::NodeClass;
+use swaplet::decide::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
+use swaplet::decide::past_exits::PastExits;
+use swaplet::decide::{explain, pull_job, restart, terminate};
+use swaplet::image::reference::ImageReference;
+use swaplet::objects::configured_pod::ConfiguredPodWire;
+use swaplet::objects::daemon_pod::DaemonPodWire;
+use swaplet::objects::job::JobWire;
+use swaplet::objects::node::NodeWire;
+use swaplet::objects::node_images::NodeImagesWire;
+use swaplet::objects::parked::Parked;
+use swaplet::objects::pod::Pod;
+use swaplet::objects::pod_template::PodTemplate;
+use swaplet::objects::pull_job::{JobKind, PullJob};
+use swaplet::objects::recreate_request::RecreateRequestWire;
+use swaplet::objects::restart_pod::RestartPodWire;
+use swaplet::objects::restart_request::{Journal, RestartRequestWire};
+use swaplet::objects::warmer_pod::WarmerPodWire;
+use swaplet::objects::wire::PodWire;
+use swaplet::objects::{go_duration, label_selector, restart_on};
+use swaplet_edge::manifests::Manifests;
+
+use crate::corpus::{self, Kind};
+use crate::registry;
+
+/// A decoder.
+pub struct Target {
+    pub name: &'static str,
+    pub run: fn(&str),
+    /// What it may allocate, where that is another number than for all.
+    pub most: Option<usize>,
+}
+
+const fn target(name: &'static str, run: fn(&str)) -> Target {
+    Target { name, run, most: None }
+}
+
+/// Those that read a kind.
+pub fn of(kind: Kind) -> Vec<Target> {
+    match kind {
+        Kind::Pod => vec![
+            target("PodWire", |text| decode::<PodWire>(text).and_then(PodWire::read).iter().for_each(decide)),
+            target("RestartPodWire", |text| drop(decode::<RestartPodWire>(text).and_then(RestartPodWire::read))),
+            target("restarts", |text| restarts(None, Some(text))),
+            target("ConfiguredPodWire", |text| drop(decode::<ConfiguredPodWire>(text).and_then(ConfiguredPodWire::read))),
+            target("WarmerPodWire", |text| drop(decode::<WarmerPodWire>(text).and_then(WarmerPodWire::read))),
+            target("DaemonPodWire", |text| drop(decode::<DaemonPodWire>(text).and_then(DaemonPodWire::read))),
+        ],
+        Kind::Job => vec![target("JobWire", |text| drop(decode::<JobWire>(text).and_then(|job| job.read())))],
+        Kind::Node => vec![
+            target("NodeWire", |text| drop(decode::<NodeWire>(text).and_then(NodeWire::read))),
+            target("NodeImagesWire", |text| drop(decode::<NodeImagesWire>(text).and_then(NodeImagesWire::read))),
+        ],
+        Kind::Request => vec![
+            target("RestartRequestWire", |text| drop(decode::<RestartRequestWire>(text).and_then(RestartRequestWire::read))),
+            target("RecreateRequestWire", |text| drop(decode::<RecreateRequestWire>(text).and_then(RecreateRequestWire::read))),
+            target("restarts", |text| restarts(Some(text), None)),
+        ],
+        Kind::PullJob => vec![target("PullJob", pull_jobs)],
+        Kind::Manifest => vec![Target { name: "check", run: check, most: Some(1 << 30) }],
+        Kind::Config => vec![Target { name: "config", run: config, most: Some(1 << 28) }],
+        Kind::Image => vec![target("ImageReference", images)],
+        Kind::Registry => vec![Target { name: "registry", run: registry::ask, most: Some(1 << 28) }],
+        Kind::Annotation => vec![target("annotations", annotations)],
+    }
+}
+
+/// As it comes in a watch.
+fn decode<T: DeserializeOwned + Clone>(object: &str) -> Option<T> {
+    match serde_json::from_str(&format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}")) {
+        Ok(WatchEvent::Modified(object)) => Some(object),
+        _ => None,
+    }
+}
+
+fn exit_images() -> ExitImages {
+    ExitImages::new(Some("registry.example/exit:v1".parse().unwrap()), vec!["registry.example/exit/*".parse().unwrap()])
+}
+
+fn decide(pod: &Pod) {
+    let (rules, past_exits, mut headroom) = (exit_images(), PastExits::default(), Ledger::default());
+    let ladder = Ladder { finish: true, ..Ladder::default() };
+    let mut memory = Memory::default();
+    for seconds in [0, 1, 600, u64::from(u32::MAX)] {
+        let now = Duration::from_secs(seconds);
+        memory.observe(pod, &rules, now);
+        headroom.observe(pod, Swapped::of(pod, &memory, &rules), 0);
+        let openkruise = OpenKruise {
+            seen: true,
+            coexist: Coexist::default(),
+            terminator: Terminator::default(),
+            daemon: Daemon::default(),
+            request: None,
+            past_exits: &past_exits,
+        };
+        let around = Circumstances {
+            exit_images: &rules,
+            ladder: &ladder,
+            headroom: &headroom,
+            node: NodeClass::Kubelet,
+            facts: NodeFacts::default(),
+            openkruise,
+            now,
+        };
+        drop(terminate::decide(pod, &memory, &around));
+        drop(explain::explain(pod, &memory, &around, ""));
+    }
+}
+
+/// A restart; of what is not there the sample is taken.
+fn restarts(request: Option<&str>, pod: Option<&str>) {
+    let sample = |kind| corpus::all().into_iter().find(|sample| sample.kind == kind).unwrap().text;
+    let request = request.map_or_else(|| sample(Kind::Request), str::to_owned);
+    let pod = pod.map_or_else(|| sample(Kind::Pod), str::to_owned);
+    let Some(request) = decode::<RestartRequestWire>(&request).and_then(RestartRequestWire::read) else { return };
+    let pod = decode::<RestartPodWire>(&pod).and_then(RestartPodWire::read);
+    let rules = exit_images();
+    let mut memory = restart::Memory::default();
+    for seconds in [0, 600, u64::from(u32::MAX)] {
+        let now = Duration::from_secs(seconds);
+        let around = restart::Around {
+            exit_images: &rules,
+            park: None,
+            node: Some(NodeClass::Kubelet),
+            kubelet: None,
+            room: &|_| Headroom::Free,
+            is_first: true,
+            now,
+            today: Timestamp::MAX,
+        };
+        if let Some(pod) = &pod {
+            memory.observe(&request, pod, now);
+        }
+        let sight = pod.as_ref().map_or(restart::Sight::Absent, restart::Sight::There);
+        drop(restart::decide(&request, sight, &memory, &around));
+    }
+}
+
+fn pull_jobs(text: &str) {
+    for kind in JobKind::ALL {
+        let Some(job) = decode::<DynamicObject>(text).and_then(|object| PullJob::read(kind, object)) else { continue };
+        if let Ok(spec) = &job.spec {
+            black_box(pull_job::exceeds_deadline(spec, job.started_at.unwrap_or(Timestamp::MIN), Timestamp::MAX));
+            black_box(pull_job::image_cache::patience(spec));
+            black_box(spec.parallelism.of(usize::MAX));
+        }
+        black_box(pull_job::time_to_live(&job, Timestamp::MIN));
+        black_box(pull_job::time_to_live(&job, Timestamp::MAX));
+    }
+}
+
+fn in_file<T>(name: &str, text: &str, work: impl FnOnce(&std::path::Path) -> T) -> T {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    std::fs::write(&file, text).unwrap();
+    work(&file)
+}
+
+/// As `swaplet check` reads manifests.
+fn check(text: &str) {
+    let manifests = in_file("a.yaml", text, |file| Manifests::read(&[file.to_owned()]));
+    let objects = manifests.documents.iter().map(|document| &document.object);
+    for template in objects.flat_map(PodTemplate::all) {
+        for container in &template.spec.containers {
+            drop(resolve(&ContainerFacts::of(&template.spec, container), &StandardPaths));
+        }
+    }
+}
+
+fn config(text: &str) {
+    in_file("config.yaml", text, |file| {
+        let line = ["swaplet", "run", "--config"].map(OsString::from);
+        drop(Cli::read(line.into_iter().chain([file.as_os_str().to_owned()])));
+    });
+}
+
+fn images(text: &str) {
+    // With quotes around it, as JSON has it, and without.
+    let quoted = serde_json::from_str::<Value>(text).ok().and_then(|value| value.as_str().map(str::to_owned));
+    for written in quoted.iter().map(String::as_str).chain([text]) {
+        let Ok(reference) = ImageReference::parse(written) else { continue };
+        assert!(written.len() <= 1024);
+        drop((reference.normalized(), reference.with_tag("x"), reference.pinned("sha256:1"), reference.is_alias_of(&reference)));
+    }
+}
+
+fn annotations(text: &str) {
+    drop(Journal::read(text));
+    drop(Parked::read(text, "u"));
+    drop(restart_on::parse(text, &["app".into(), "log".into()]));
+    drop(label_selector::parse(text));
+    black_box(go_duration::duration(text));
+}
