@@ -8,6 +8,7 @@ use kube::Api;
 use serde_json::json;
 use swaplet::objects::pull_job::JobKind;
 use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
 
 use crate::audit::assert_swapped_once;
 use crate::controller::Controller;
@@ -62,9 +63,13 @@ async fn a_job_completes_on_a_mock_node_that_updates() {
     job_completes_on("updates").await;
 }
 
+/// Held while a node has the startup taint: a controller that takes it away does so on every node of the cluster.
+pub static STARTUP_TAINT: Mutex<()> = Mutex::const_new(());
+
 /// On a mock node: a taint on the node of the cluster would be in the way of all other cases.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_loses_the_startup_taint_when_its_images_are_there_and_not_before() {
+    let _only = STARTUP_TAINT.lock().await;
     let jobs = Jobs::with_pods("startup-taint").await;
     let (node, park) = (&jobs.world.namespace, &jobs.world.images.park);
     let mut process = start_with(&jobs.world, "kubelet", &["--taint", "swaplet.io/warming=new:NoSchedule"]);

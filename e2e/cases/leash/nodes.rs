@@ -7,10 +7,12 @@ use serde_json::json;
 
 use super::Leashed;
 use super::table::{Accounts, Filling};
+use crate::mock_node::STARTUP_TAINT;
 use crate::world::kubectl;
 
 #[tokio::test]
 async fn of_a_node_only_the_startup_taint_can_be_taken_away() {
+    let _only = STARTUP_TAINT.lock().await;
     let leashed = Leashed::new("leash-nodes").await;
     let name = leashed.world.namespace.clone();
     let taint = |key: &str| json!({"key": key, "effect": "NoSchedule"});
