@@ -1,4 +1,4 @@
-//! What `deploy/release` says of a release.
+//! What a release consists of: what `deploy/release` says of it, and the chart.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -79,5 +79,17 @@ fn a_release_lists_each_crate_of_the_program_and_the_digest_of_each_file() {
 
     for file in ["sbom.cdx.json", "provenance.json"] {
         assert_eq!(read(&first, file), read(&second, file), "the same sources give the same documents");
+    }
+}
+
+/// A copy of such a file would go its own way, and one that says only where it leads is no manifest.
+#[test]
+fn the_files_of_the_chart_are_links_to_what_is_applied_without_it() {
+    let folder = root().join("deploy/chart/files");
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let leads_to = std::fs::read_link(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(leads_to.starts_with("../.."), "{}: {}", path.display(), leads_to.display());
+        assert!(path.canonicalize().unwrap().is_file());
     }
 }
