@@ -70,7 +70,7 @@ install_openkruise() { # GATE NAMESPACE...
 	kube apply --server-side --force-conflicts --filename "$OPENKRUISE/all.yaml" >/dev/null
 }
 
-openkruise_module() { (cd "$(module_dir openkruise)" && go list -m -f '{{.Dir}}' github.com/openkruise/kruise); }
+openkruise_module() { (cd "$E2E/modules/openkruise" && GOWORK=off go list -m -f '{{.Dir}}' github.com/openkruise/kruise); }
 
 feature_gates() { echo "--feature-gates=SidecarTerminator=$1"; }
 
