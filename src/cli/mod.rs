@@ -2,6 +2,7 @@
 
 mod check;
 mod config;
+mod controller_args;
 mod exit_image;
 mod exit_push;
 mod explain;
