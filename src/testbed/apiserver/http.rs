@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::StreamExt as _;
-use http::{HeaderMap, Method, Request as HttpRequest, Response, header, request::Parts};
+use http::{HeaderMap, HeaderValue, Method, Request as HttpRequest, Response, header, request::Parts};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body, Bytes, Frame};
+use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::Value;
 use tower::BoxError;
 
@@ -49,7 +50,11 @@ where
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.map_err(Into::into)?.to_bytes();
-            server.answer(&parts, body).await
+            let mut answer = server.answer(&parts, body).await?;
+            if let Some(date) = server.date() {
+                answer.headers_mut().insert(header::DATE, date);
+            }
+            Ok(answer)
         })
     }
 }
@@ -83,6 +88,12 @@ impl ApiServer {
         self.with_faults(&request).await
     }
 
+    /// Each answer says when it was given, as those of a real API server do.
+    fn date(&self) -> Option<HeaderValue> {
+        let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&self.shared.clock.now()).ok()?;
+        HeaderValue::from_str(&date).ok()
+    }
+
     /// Runs a request through the fault that meets it.
     async fn with_faults(&self, request: &Request) -> Answered {
         let fault = self.shared.faults.meet(request);
@@ -93,6 +104,11 @@ impl ApiServer {
             Some(Effect::ApplyThenDrop) => {
                 self.run(request, None);
                 Err("connection reset by peer".into())
+            }
+            Some(Effect::ApplyThenDelay(time)) => {
+                let answer = self.run(request, None);
+                tokio::time::sleep(*time).await;
+                Ok(answer)
             }
             Some(Effect::ApplyThenReply(reply)) => {
                 self.run(request, None);
@@ -246,7 +262,7 @@ fn header_text(headers: &HeaderMap, name: header::HeaderName) -> String {
 fn response(code: u16, media_type: &'static str, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(media_type));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 

@@ -34,6 +34,8 @@ pub enum Effect {
     Drop,
     /// Do it, then break the connection.
     ApplyThenDrop,
+    /// Do it, and answer after a while: what comes of it may be seen before.
+    ApplyThenDelay(Duration),
     /// Do it, then answer something else.
     ApplyThenReply(Reply),
     /// Answer a list as it was at an older revision.
