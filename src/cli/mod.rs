@@ -12,6 +12,7 @@ mod image_export;
 mod image_push;
 mod leash_args;
 mod nodes;
+mod open_files;
 mod park_image;
 mod parked;
 mod pin_args;
@@ -92,6 +93,7 @@ impl Cli {
     /// Whatever stopped the subcommand, in words that say what to do next.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         install_crypto();
+        open_files::raise_limit();
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(async {
             match self.command {

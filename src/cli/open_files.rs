@@ -1,0 +1,23 @@
+//! How many files, and so connections, the process may have open at once.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the soft limit to the hard one, as programs in Go do; where that cannot be done it stays as it is. Containers get a soft limit of
+/// 1024, which is there for programs that call `select`; a burst of requests to restart containers needs a watch for each pod, and each
+/// watch is a connection.
+pub(super) fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bug3_as_many_files_may_be_open_as_the_hard_limit_allows() {
+        raise_limit();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}
