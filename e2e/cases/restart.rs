@@ -327,11 +327,23 @@ async fn the_crd_refuses_what_openkruises_webhook_refuses() {
             "terminationGracePeriodSeconds",
         ),
         (json!({"podName": "p", "containers": containers, "strategy": {"unreadyGracePeriodSeconds": -1}}), "unreadyGracePeriodSeconds"),
+        // D3, D5: what would be a selector of its own making, and what no client can read that has int32 there.
+        (json!({"podName": "a,b", "containers": containers}), "spec.podName"),
+        (json!({"podName": "p", "containers": containers, "ttlSecondsAfterFinished": 99_999_999_999_i64}), "ttlSecondsAfterFinished"),
+        (json!({"podName": "p", "containers": containers, "strategy": {"minStartedSeconds": 2_147_483_648_i64}}), "minStartedSeconds"),
     ] {
         let refused = restart.try_request("bad", &spec).await.expect_err("it is refused").to_string();
         assert!(refused.contains(word), "{refused}");
     }
+    let both = |names: [&str; 2]| json!({"podName": "p", "containers": names.map(|name| json!({"name": name}))});
     restart.request("good", &app()).await;
+    restart.request("ordered", &both(["app", "log"])).await;
+    // B5, B6: the order in which they are restarted stays, and a hook is filled in with its context only.
+    let hook = json!({"spec": {"containers": [{"name": "app", "preStop": {"exec": {"command": ["x"]}}}, {"name": "log"}]}});
+    for (change, word) in [(json!({"spec": both(["log", "app"])}), "immutable"), (hook, "read-only")] {
+        let refused = restart.requests.patch("ordered", &Default::default(), &kube::api::Patch::Merge(&change)).await;
+        assert!(refused.expect_err("it is refused").to_string().contains(word), "{change}");
+    }
     let stored = restart.requests.get("good").await.unwrap();
     assert_eq!(stored.data["spec"]["strategy"], json!({"failurePolicy": "Fail"}));
     for change in [

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a step of a test that fails is a panic")]
 
 mod command_line;
+mod crds;
 mod exposition;
 mod findings;
 mod leash;
