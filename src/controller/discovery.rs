@@ -3,17 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::DATE;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
+use kube::client::Body;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
+use super::server_clock::ServerClock;
 use crate::decide::openkruise::Seen;
+use crate::objects::bounds::{MESSAGE, cut};
 use crate::objects::recreate_request::{GROUP, VERSION};
 
 /// An answer counts for the rest of its round: whoever has just installed a CRD does not want to wait for long.
 const ROUND: Duration = Duration::from_secs(30);
 /// For the answer.
 const ANSWER: Duration = Duration::from_secs(30);
+/// The longest answer that is read: a group has some dozens of resources.
+const LONGEST_ANSWER: usize = 1 << 20;
 /// What the group has where only swaplet's CRDs (`deploy/crds`) are applied.
 const OUR_RESOURCES: [&str; 3] = ["containerrecreaterequests", "imagepulljobs", "imagelistpulljobs"];
 
@@ -48,19 +58,26 @@ pub struct Discovery {
     start: Instant,
     /// The last answer, and when it was asked for. The lock is held while somebody asks: the others want the same answer.
     last: Arc<Mutex<Option<(Instant, Resources)>>>,
+    clock: ServerClock,
 }
 
 impl Discovery {
     /// Nothing is known yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, start: Instant::now(), last: Arc::default() }
+        Self { client, start: Instant::now(), last: Arc::default(), clock: ServerClock::default() }
     }
 
     /// The client with which it asks.
     #[must_use]
     pub const fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The clock of the API server, as the answers to these questions show it.
+    #[must_use]
+    pub const fn clock(&self) -> &ServerClock {
+        &self.clock
     }
 
     /// The resources, as they were told in this round.
@@ -97,7 +114,10 @@ impl Discovery {
             return Ok(resources.clone());
         }
         let asked = Instant::now();
-        let resources = ask(&self.client, &format!("{GROUP}/{VERSION}")).await?;
+        let (resources, date) = answer(&self.client, &format!("{GROUP}/{VERSION}")).await?;
+        if let Some(date) = date {
+            self.clock.shows(date);
+        }
         *last = Some((asked, resources.clone()));
         Ok(resources)
     }
@@ -108,11 +128,28 @@ impl Discovery {
 /// # Errors
 /// The API server has not answered; in words.
 pub async fn ask(client: &Client, group: &str) -> Result<Resources, String> {
-    match timeout(ANSWER, client.list_api_group_resources(group)).await {
-        Ok(Ok(list)) => Ok(Resources(Seen::Found(list.resources.into_iter().map(|resource| resource.name).collect()))),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Ok(Resources(Seen::Missing)),
-        Ok(Err(kube::Error::Api(status))) if status.code == 403 => Ok(Resources(Seen::Hidden)),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
-    }
+    Ok(answer(client, group).await?.0)
+}
+
+/// The same, and the time of day that the API server says in the header of its answer.
+async fn answer(client: &Client, group: &str) -> Result<(Resources, Option<Timestamp>), String> {
+    timeout(ANSWER, received(client, group)).await.map_err(|_| "no answer in time".to_owned())?
+}
+
+async fn received(client: &Client, group: &str) -> Result<(Resources, Option<Timestamp>), String> {
+    let request = Request::get(format!("/apis/{group}")).body(Body::empty()).map_err(|error| error.to_string())?;
+    let response = client.send(request).await.map_err(|error| error.to_string())?;
+    let (head, body) = response.into_parts();
+    let date = head.headers.get(DATE).and_then(|date| jiff::fmt::rfc2822::parse(date.to_str().ok()?).ok());
+    let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| error.to_string())?.to_bytes();
+    let seen = match head.status {
+        StatusCode::NOT_FOUND => Seen::Missing,
+        StatusCode::FORBIDDEN => Seen::Hidden,
+        status if status.is_success() => {
+            let list: APIResourceList = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
+            Seen::Found(list.resources.into_iter().map(|resource| resource.name).collect())
+        }
+        status => return Err(cut(&format!("{status}: {}", String::from_utf8_lossy(&body)), MESSAGE)),
+    };
+    Ok((Resources(seen), date.map(|date| date.timestamp())))
 }

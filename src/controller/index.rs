@@ -17,6 +17,7 @@ use std::time::Duration;
 use self::census::Census;
 pub use self::census::Timed;
 use self::entry::Entry;
+use self::restarts::Begun;
 use super::budgets::Budgets;
 use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
@@ -109,7 +110,7 @@ pub struct Index {
     /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
     headroom: Ledger,
     /// Restarts of single containers that have been begun, by the uid of the pod.
-    restarting: HashMap<Box<str>, u32>,
+    restarting: HashMap<Box<str>, Begun>,
     due: BTreeSet<(Duration, Box<str>)>,
     /// When all pods are looked at.
     all_due: Duration,
@@ -162,6 +163,7 @@ impl Index {
         let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
         gone.iter().for_each(|uid| self.forget(uid));
         self.selected.listed(|uid| self.entries.contains_key(uid));
+        self.restarting.retain(|_, begun| begun.list == self.list);
         self.headroom.pod_list_ends(self.list);
         self.look_at_woken(now)
     }
@@ -174,6 +176,7 @@ impl Index {
         if self.openkruise.learn(&pod, &self.rules.exit_images) {
             self.look_soon(|other| other.namespace == pod.namespace);
         }
+        self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
         match self.entries.get_mut(&uid) {
             Some(entry) => {
@@ -193,6 +196,7 @@ impl Index {
     /// A pod is gone.
     pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
         self.forget(&pod.uid);
+        self.restarting.remove(&pod.uid);
         self.headroom.pod_gone(pod);
         self.look_at_woken(now)
     }
@@ -225,7 +229,7 @@ impl Index {
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let all = (!self.entries.is_empty()).then_some(self.all_due);
-        self.due.first().map(|(at, _)| *at).into_iter().chain(all).min()
+        self.due.first().map(|(at, _)| *at).into_iter().chain(all).chain(self.next_given_back()).min()
     }
 
     /// When a provider that is asked too often may be asked again, if a pod waits for that.
@@ -240,6 +244,7 @@ impl Index {
             self.all_due = now + LOOK_AGAIN;
             self.look_soon(|_| true);
         }
+        self.give_back(now);
         let mut effects = Vec::new();
         while let Some((at, uid)) = self.due.pop_first() {
             if at > now {

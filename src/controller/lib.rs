@@ -42,6 +42,7 @@ mod rights;
 pub mod run;
 pub mod selection;
 pub mod serve;
+mod server_clock;
 mod sight;
 pub mod snapshot;
 pub mod verdict_store;

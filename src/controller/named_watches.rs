@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::watch::{Event, watch_noted};
+use super::watch::{Event, watch_chosen};
 use super::watch_age::WatchAges;
 
 /// Events between the watches and the loop.
@@ -74,7 +74,7 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     where
         O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
-        self.watch_selected(api, ListParams::default().fields(&format!("metadata.name={name}")), read)
+        self.watch_selected(api, ListParams::default().fields(&format!("metadata.name={}", escaped(name))), read)
     }
 
     /// As [`watch`](Self::watch), of all objects that the selectors of `params` select.
@@ -82,7 +82,7 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
     where
         O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
-        let mut events = watch_noted(api, params, &self.ages);
+        let mut events = watch_chosen(api, params, &self.ages);
         tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 if self.sender.send((self.key.clone(), event.map(&read))).await.is_err() {
@@ -90,5 +90,45 @@ impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
                 }
             }
         })
+    }
+}
+
+/// A value as it stands in a field selector (`EscapeValue` of Kubernetes): whatever it says, it stays one value.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use swaplet_testbed::apiserver::{Effect, Rule, Verb};
+    use swaplet_testbed::{ApiServer, Clock};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[test]
+    fn d3_whatever_a_name_says_it_selects_by_one_name() {
+        assert_eq!(escaped("web-0"), "web-0");
+        assert_eq!(escaped("p,metadata.namespace=x\\"), "p\\,metadata.namespace\\=x\\\\");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn d3_what_the_api_server_does_not_take_is_asked_seldom_and_says_nothing_of_the_watches() {
+        let server = ApiServer::new(Clock::default());
+        let rule = server.faults().add(Rule::new(Effect::reply(400)).verb(Verb::List));
+        let (client, ages) = (server.client_as("test"), WatchAges::default());
+        let mut watches: NamedWatches<String, Pod> =
+            NamedWatches::new(ages.clone(), move |name: &String, listener: Listener<String, Pod>| {
+                listener.watch(Api::<Pod>::default_namespaced(client.clone()), name, |pod| pod)
+            });
+        watches.follow(std::iter::once(&"p".to_owned()));
+        assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
+        assert!(matches!(watches.next().await, Some((_, Event::Trouble(_)))));
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(ages.all().len(), 0);
+        assert!(server.faults().hits(rule) <= 13, "{}", server.faults().hits(rule));
     }
 }

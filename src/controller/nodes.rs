@@ -186,6 +186,12 @@ impl Nodes {
         self.seen.get(&pod.node).is_some_and(|seen| seen.recognised.ends_eci_sidecars())
     }
 
+    /// Whether the vendor of the pod's node carries out requests to restart with OpenKruise's label for virtual nodes.
+    #[must_use]
+    pub fn vendor_restarts(&self, pod: &Pod) -> bool {
+        self.recognised(pod).vendor_restarts()
+    }
+
     /// The version of the kubelet of a pod's node, as it says itself.
     #[must_use]
     pub fn kubelet(&self, pod: &Pod) -> Option<KubeletVersion> {

@@ -67,6 +67,7 @@ pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Ve
 /// What became of the write otherwise.
 pub async fn bring_back(writer: &Writer, ParkedPod { pod, change, request }: ParkedPod) -> Result<(), Outcome> {
     let pod = Some(Target::of(&pod.pod));
-    let write = RestartWrite { request, pod, action: Action::Swap(change), done: Vec::new(), today: time_of_day(), is_for_orphan: true };
+    let (seen, action) = (Box::default(), Action::Swap(change));
+    let write = RestartWrite { request, pod, seen, action, done: Vec::new(), today: time_of_day(), is_for_orphan: true };
     writer.restart(&write).await.map(drop)
 }

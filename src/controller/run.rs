@@ -97,8 +97,8 @@ pub async fn run(
     controller.select(settings.selection.clone());
     tokio::pin!(shutdown);
     loop {
-        controller.start_writes();
         controller.go_on_with_restarts();
+        controller.start_writes();
         controller.tell_progress();
         let due = controller.clock.instant(controller.next_look());
         tokio::select! {

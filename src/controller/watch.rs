@@ -33,6 +33,8 @@ pub(super) const HEALTHY: Duration = Duration::from_secs(5);
 pub(super) const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 /// The longest pause that a busy server is given, for it leaves us blind.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
+/// The pause after a question that the API server does not take: the same one is never taken.
+const NO_QUESTION: Duration = Duration::from_secs(300);
 /// After so many failures in a row to watch from a version, the objects are listed anew.
 const FAILURES_UNTIL_LIST: u32 = 4;
 /// Events between the watch and the loop: a moment of work, so that a burst waits in the connection, not in memory.
@@ -99,9 +101,25 @@ pub fn watch_noted<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    begin(api, params, ages, false)
+}
+
+/// As [`watch_noted`], where somebody else has chosen what is selected. The API server may call that no question at all (400): then nothing is
+/// wrong with the watch, and it is asked again seldom.
+pub fn watch_chosen<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    begin(api, params, ages, true)
+}
+
+fn begin<K>(api: Api<K>, params: ListParams, ages: &WatchAges, is_chosen: bool) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let (events, receiver) = mpsc::channel(BUFFER);
     let age = ages.begin(api.resource_url().rsplit('/').next().unwrap_or_default());
-    tokio::spawn(Watch { api, params, page_size: PageSize::default(), events, failures: 0, age }.run());
+    tokio::spawn(Watch { api, params, page_size: PageSize::default(), events, failures: 0, age, is_chosen }.run());
     receiver
 }
 
@@ -112,6 +130,8 @@ struct Watch<K> {
     events: mpsc::Sender<Event<K>>,
     failures: u32,
     age: WatchAge,
+    /// Whether somebody else has chosen what is selected.
+    is_chosen: bool,
 }
 
 /// Nobody listens any more.
@@ -155,6 +175,10 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
                     self.age.forbidden();
                     return self.list_failed(Event::Forbidden(cut(&status.message, MESSAGE)), Duration::ZERO).await;
+                }
+                Ok(Err(error)) if self.is_chosen && is_no_question(&error) => {
+                    self.age.forbidden();
+                    return self.list_failed(Event::Trouble(trouble("list", &error)), NO_QUESTION).await;
                 }
                 Ok(Err(error)) => return self.list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error)).await,
                 Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned()), Duration::ZERO).await,
@@ -261,6 +285,11 @@ fn trouble(what: &str, error: &dyn Display) -> String {
     cut(&format!("{what}: {error}"), MESSAGE)
 }
 
+/// Whether the API server does not take what it is asked, whoever asks.
+const fn is_no_question(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 400)
+}
+
 /// How long a busy server wants not to be asked (Kubernetes: `retryAfterSeconds` of a Status), up to [`LONGEST_ASKED`].
 fn asked_for(error: &kube::Error) -> Duration {
     let kube::Error::Api(status) = error else { return Duration::ZERO };
@@ -282,7 +311,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a3_a_watch_ends_as_soon_as_nobody_listens() {
+    async fn bug3_a_watch_ends_as_soon_as_nobody_listens() {
         let server = ApiServer::new(Clock::default());
         let ages = WatchAges::default();
         let mut events = watch_noted(Api::<Pod>::all(server.client_as("test")), ListParams::default(), &ages);

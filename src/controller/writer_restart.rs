@@ -26,6 +26,8 @@ pub struct RestartWrite {
     pub request: RestartRequest,
     /// Its pod, where there is one.
     pub pod: Option<Target>,
+    /// The resourceVersion of the pod, as it was when this was decided.
+    pub seen: Box<str>,
     /// What to write.
     pub action: Action,
     /// What to tell of the pod once it is applied.

@@ -1,5 +1,6 @@
 //! Restarts of single containers.
 
+mod ends;
 mod forged;
 mod outcomes;
 mod parking;

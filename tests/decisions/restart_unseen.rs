@@ -23,7 +23,9 @@ fn decided(request: &RestartRequest, sight: Sight<'_>, seconds: u64) -> Decision
     let now = Duration::from_secs(seconds);
     let today = "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().checked_add(now).unwrap();
     let (exit_images, room) = (ExitImages::new(None, Vec::new()), |_| Headroom::Free);
-    let around = Around { exit_images: &exit_images, park: None, node: None, kubelet: None, room: &room, is_first: true, now, today };
+    let exit_images = &exit_images;
+    let left_to_vendor = Some(true);
+    let around = Around { exit_images, park: None, node: None, kubelet: None, room: &room, is_first: true, left_to_vendor, now, today };
     decide(request, sight, &Memory::default(), &around)
 }
 
@@ -35,7 +37,7 @@ fn given_up(decision: &Decision) -> String {
 }
 
 #[test]
-fn a5_a_deadline_ends_a_request_whose_pod_was_never_seen() {
+fn b2_a5_a_deadline_ends_a_request_whose_pod_was_never_seen() {
     let request = request(|_| ());
     let waits = decided(&request, Sight::Unseen, 3);
     assert_eq!((waits.action, waits.again), (None, Some(Duration::from_secs(10))));
@@ -43,7 +45,7 @@ fn a5_a_deadline_ends_a_request_whose_pod_was_never_seen() {
 }
 
 #[test]
-fn a5_what_was_begun_waits_for_its_pod_and_not_for_a_time_that_is_over() {
+fn b2_a5_what_was_begun_waits_for_its_pod_but_not_without_end_or_for_a_time_that_is_over() {
     let journal = json!({"app": {"containerID": "c", "restartCount": 0, "intent": {"from": "a:1", "to": "b:1"}}}).to_string();
     // As swaplet leaves a request that it has taken up.
     let begun = request(|request| {
@@ -52,20 +54,21 @@ fn a5_what_was_begun_waits_for_its_pod_and_not_for_a_time_that_is_over() {
         request["status"] = json!({"phase": "Recreating"});
     });
     let decision = decided(&begun, Sight::Unseen, 60);
-    assert_eq!((decision.reason, decision.action, decision.again), (Reason::RequestWaits, None, None));
+    assert_eq!((decision.reason, decision.action, decision.again), (Reason::RequestWaits, None, Some(Duration::from_secs(610))));
+    assert!(given_up(&decided(&begun, Sight::Unseen, 610)).contains("its pod cannot be seen"));
 }
 
 #[test]
-fn a4_a_name_that_no_pod_has_is_refused_in_words_and_nobody_is_asked_for_it() {
+fn d3_bug4_a_name_that_no_pod_has_is_refused_in_words_and_nobody_is_asked_for_it() {
     let named = |name: &str| request(|request| request["spec"]["podName"] = name.into());
     let long = "a".repeat(254);
     for name in ["x=1", "p,metadata.name=p", "p\\", "", "P", "-p", "p-", "p..q", ".", "p q", &long] {
         let request = named(name);
-        assert!(!needs_pod(&request), "{name}");
+        assert!(!needs_pod(&request, false), "{name}");
         assert!(given_up(&decided(&request, Sight::Unseen, 1)).contains("podName is no name of a pod"), "{name}");
     }
     for name in ["p", "web-0", "a.b-c.1", &long[1..]] {
-        assert!(needs_pod(&named(name)), "{name}");
+        assert!(needs_pod(&named(name), false), "{name}");
         assert_eq!(decided(&named(name), Sight::Unseen, 1).action, None);
     }
     // Its finalizer, which a tenant can write too, is taken away without the pod.

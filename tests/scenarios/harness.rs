@@ -166,14 +166,20 @@ impl World {
 
     /// Starts a controller that restarts containers for those who ask for it.
     pub fn start_restarting_controller(&self) -> Life {
+        self.start_restarting(0, |_| ())
+    }
+
+    /// The same with a clock that is so many seconds ahead of the API server's, and with settings that differ by `change`.
+    pub fn start_restarting(&self, ahead: i64, change: impl FnOnce(&mut Settings)) -> Life {
         let clock = self.server.clock();
         self.start(SWAPLET, CONCURRENCY, |settings| {
             settings.restart = Some(RestartSettings {
-                time_of_day: Arc::new(move || clock.now()),
+                time_of_day: Arc::new(move || clock.now() + jiff::SignedDuration::from_secs(ahead)),
                 on_config: None,
                 park: Some(park_image()),
                 leash: None,
             });
+            change(settings);
         })
     }
 

@@ -3,6 +3,7 @@
 pub mod config;
 mod config_lives;
 mod crowds;
+mod ends;
 mod forged;
 pub mod leash;
 mod lives;

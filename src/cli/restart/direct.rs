@@ -167,8 +167,17 @@ impl Direct {
         let answer = |restarts| room.answer(sight, restarts);
         // No installation, so no exit images of it. And no park image: if this process were killed, nobody would put the image back.
         let exit_images = ExitImages::new(None, Vec::new());
-        let around =
-            Around { exit_images: &exit_images, park: None, node, kubelet, room: &answer, is_first: true, now, today: time_of_day() };
+        let around = Around {
+            exit_images: &exit_images,
+            park: None,
+            node,
+            kubelet,
+            room: &answer,
+            is_first: true,
+            left_to_vendor: Some(true),
+            now,
+            today: time_of_day(),
+        };
         Ok(decide(&restart.request, sight, &restart.memory, &around).action)
     }
 
@@ -193,7 +202,8 @@ impl Direct {
 
     async fn swap(&self, restart: &mut UnderWay, pod: &RestartPod, action: Action) -> anyhow::Result<Option<String>> {
         let (request, today) = (restart.request.clone(), time_of_day());
-        let write = RestartWrite { request, pod: Some(Target::of(&pod.pod)), action, done: Vec::new(), today, is_for_orphan: false };
+        let (target, seen) = (Some(Target::of(&pod.pod)), pod.pod.version.clone());
+        let write = RestartWrite { request, pod: target, seen, action, done: Vec::new(), today, is_for_orphan: false };
         let outcome = self.writer.restart(&write).await;
         if matches!(outcome, Ok(_) | Err(Written::Applied(_) | Written::Failed { .. })) {
             restart.note_changes(&write.action);

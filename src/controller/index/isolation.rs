@@ -47,7 +47,7 @@ impl Index {
         };
         self.selected.decided(uid, decision.reason);
         let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
-            (Need::Nothing, Some(restarts)) => Need::Asked(*restarts),
+            (Need::Nothing, Some(begun)) => Need::Asked(begun.restarts),
             (need, _) => need,
         };
         self.headroom.need(&entry.pod, need);

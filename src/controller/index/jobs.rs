@@ -11,7 +11,7 @@ use crate::writer::{Outcome, Target};
 
 /// After this a write without an answer has been applied, or never will be: the API server gives up a request after a minute (its
 /// `--request-timeout`), and a watch shows what was done within another.
-const LATE_EFFECT: Duration = Duration::from_secs(120);
+pub(super) const LATE_EFFECT: Duration = Duration::from_secs(120);
 
 impl Index {
     /// How many pods wait for others of their Job.
@@ -28,7 +28,7 @@ impl Index {
 
     /// Looks at the pods whose place in their Job has changed. To look at a pod again moves nobody's place, so this comes to an
     /// end.
-    pub(super) fn look_at_woken(&mut self, now: Duration) -> Vec<Effect> {
+    pub(crate) fn look_at_woken(&mut self, now: Duration) -> Vec<Effect> {
         let mut effects = Vec::new();
         loop {
             let woken = self.headroom.take_wakes();

@@ -2,13 +2,28 @@
 
 use std::time::Duration;
 
+use super::jobs::LATE_EFFECT;
 use super::{Effect, Index};
 use crate::decide::exit_images::ExitImages;
-use crate::decide::headroom::{Headroom, Need};
+use crate::decide::headroom::{Headroom, Ledger, Need};
 use crate::decide::node_class::NodeClass;
 use crate::decide::node_verdicts::Proved;
 use crate::objects::node::KubeletVersion;
 use crate::objects::pod::Pod;
+
+/// Restarts of single containers of a pod that have been begun.
+pub(super) struct Begun {
+    /// The pod, as it was before.
+    pod: Pod,
+    /// How many are to come.
+    pub restarts: u32,
+    /// How many restarts the watch shows, those before it included.
+    shown: i64,
+    /// Until when they may come, where nobody waits for them any more.
+    until: Option<Duration>,
+    /// The list that has named the pod last.
+    pub list: u64,
+}
 
 impl Index {
     /// Restarts of single containers are decided with this index.
@@ -51,16 +66,68 @@ impl Index {
         Some(self.learned(learned, &pod.uid))
     }
 
-    /// So many containers of the pod are about to be restarted: this counts against its Job until the restarts are seen.
-    pub fn restarts_begin(&mut self, pod: &Pod, restarts: u32) {
-        self.restarting.insert(pod.uid.clone(), restarts);
-        self.headroom.need(pod, Need::Asked(restarts));
+    /// Whether a daemon of OpenKruise is on a node, Ready or not, and on any where the node is not named; `None` where nobody has looked yet.
+    #[must_use]
+    pub fn has_daemon_for_restart(&self, node: &str) -> Option<bool> {
+        self.openkruise.has_daemon_if_seen(node)
     }
 
-    /// What was said to begin is seen, or does not come any more.
-    pub fn restarts_end(&mut self, pod: &Pod) {
-        if self.restarting.remove(&pod.uid).is_some() {
-            self.headroom.need(pod, Need::Nothing);
+    /// Whether the vendor of the pod's node carries out requests with OpenKruise's label for virtual nodes.
+    #[must_use]
+    pub fn is_left_to_vendor(&self, pod: &Pod) -> bool {
+        self.nodes.vendor_restarts(pod)
+    }
+
+    /// So many containers of the pod are about to be restarted: this counts against its Job until the restarts are seen.
+    pub fn restarts_begin(&mut self, pod: &Pod, restarts: u32) {
+        if Ledger::counts(pod) {
+            let begun = Begun { pod: pod.clone(), restarts, shown: 0, until: None, list: self.list };
+            self.restarting.insert(pod.uid.clone(), begun);
+            self.headroom.need(pod, Need::Asked(restarts));
         }
+    }
+
+    /// Nobody waits any more for what was said to begin in the pod with this uid. What was written may still come: it counts until the
+    /// restarts are shown, or cannot come any more.
+    pub fn restarts_cut_short(&mut self, pod: &str, now: Duration) {
+        if let Some(begun) = self.restarting.get_mut(pod) {
+            begun.until.get_or_insert(now + LATE_EFFECT);
+            self.give_back(now);
+        }
+    }
+
+    /// What the watch shows of a pod whose containers are being restarted.
+    pub(super) fn restarts_shown(&mut self, pod: &Pod, now: Duration) {
+        if pod.phase.is_terminal() {
+            self.restarting.remove(&pod.uid);
+        } else if let Some(begun) = self.restarting.get_mut(&pod.uid) {
+            (begun.shown, begun.list) = (pod.restarts(), self.list);
+            self.give_back(now);
+        }
+    }
+
+    /// How many pods have restarts that were begun.
+    #[cfg(test)]
+    pub(crate) fn restarts_begun(&self) -> usize {
+        self.restarting.len()
+    }
+
+    /// When the next restart cannot come any more that nobody waits for.
+    pub(super) fn next_given_back(&self) -> Option<Duration> {
+        self.restarting.values().filter_map(|begun| begun.until).min()
+    }
+
+    /// Gives back the room of restarts that nobody waits for.
+    pub(super) fn give_back(&mut self, now: Duration) {
+        let over = self.restarting.extract_if(|_, begun| begun.until.is_some_and(|until| until <= now || begun.is_shown()));
+        for (_, begun) in over {
+            self.headroom.need(&begun.pod, Need::Nothing);
+        }
+    }
+}
+
+impl Begun {
+    fn is_shown(&self) -> bool {
+        self.shown >= self.pod.restarts().saturating_add(self.restarts.into())
     }
 }

@@ -97,6 +97,12 @@ impl Known {
         self.daemons.on(node) != Daemon::None
     }
 
+    /// As [`has_daemon`](Self::has_daemon), once somebody has looked; where no node is named, whether it is on any.
+    #[must_use]
+    pub fn has_daemon_if_seen(&self, node: &str) -> Option<bool> {
+        self.seen.then(|| if node.is_empty() { !self.daemons.are_none() } else { self.has_daemon(node) })
+    }
+
     /// What decisions about a pod have to know.
     #[must_use]
     pub fn around(&self, pod: &Pod) -> OpenKruise<'_> {

@@ -20,6 +20,7 @@ use crate::objects::restart_pod::RestartPodWire;
 use crate::objects::restart_request::RestartRequestWire;
 use crate::restart_on::RestartOnSettings;
 use crate::run::{Settings, TaskDied};
+use crate::server_clock::ServerClock;
 use crate::watch::Event;
 use crate::watch_age::WatchAges;
 use crate::writer::{Outcome, Writer};
@@ -34,6 +35,7 @@ pub struct Driver {
     parked: mpsc::Receiver<Event<RestartPodWire>>,
     watches: NamedWatches<Key, RestartPodWire>,
     writes: JoinSet<Written>,
+    server_clock: ServerClock,
     started_at: jiff::Timestamp,
     concurrency: usize,
 }
@@ -53,7 +55,8 @@ pub enum Happened {
 /// What restarts need of the installation.
 #[derive(Clone)]
 pub struct RestartSettings {
-    /// Tells the time of day: deadlines of requests are times of day. Asked once, whenever the loop begins.
+    /// Tells the time of day, for deadlines of requests are times of day. Asked once, whenever the loop begins, and used as long as the API
+    /// server has not said which time it is.
     pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
     /// Whether containers are restarted when objects change that their pods name.
     pub on_config: Option<RestartOnSettings>,
@@ -79,11 +82,15 @@ impl Driver {
             None => (nothing(), nothing()),
         };
         Self {
-            restarts: Restarts::new(settings.restart.as_ref().and_then(|restart| restart.park.clone())),
+            restarts: Restarts::new(
+                settings.restart.as_ref().and_then(|restart| restart.park.clone()),
+                settings.rules.node_table.rows().iter().any(|row| !row.vendor_restarts),
+            ),
             requests,
             parked,
             watches: watches_of_pods(client.clone(), ages.clone()),
             writes: JoinSet::new(),
+            server_clock: discovery.clock().clone(),
             started_at: settings.restart.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |restart| (restart.time_of_day)()),
             concurrency: settings.concurrency.max(1),
         }
@@ -130,7 +137,8 @@ impl Driver {
 
     /// Starts the writes that are to be made now, and follows the pods that are needed; what was learned of nodes.
     pub fn go_on(&mut self, index: &mut Index, writer: &Writer, metrics: &Metrics, since_start: Duration) -> Vec<Effect> {
-        let now = Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) };
+        let by_our_clock = || self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX);
+        let now = Now { since_start, today: self.server_clock.now().unwrap_or_else(by_our_clock) };
         self.restarts.begin_turn(since_start);
         while self.writes.len() < self.concurrency {
             let Some(write) = self.restarts.next_write(index, now) else { break };
@@ -145,7 +153,10 @@ impl Driver {
         }
         metrics.decisions_failed(self.restarts.take_defects());
         metrics.requests.set(i64::try_from(self.restarts.len()).unwrap_or(i64::MAX));
-        self.restarts.take_learned()
+        let mut effects = self.restarts.take_learned();
+        // Room that a restart has given back is somebody's.
+        effects.extend(index.look_at_woken(since_start));
+        effects
     }
 
     /// When to look again if nothing happens.

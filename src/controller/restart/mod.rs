@@ -70,6 +70,8 @@ pub struct Restarts {
     due: BTreeSet<(Duration, Key)>,
     /// How many decisions may still be made in this turn of the loop.
     turns: usize,
+    /// The uids of pods whose requests went halfway, which are not passed on yet.
+    halfway: Vec<Box<str>>,
     /// What was learned of nodes, and is to be told of parked containers, and is not passed on yet.
     learned: Vec<Effect>,
     /// When all requests are looked at, as all pods are.
@@ -116,10 +118,11 @@ enum Seen {
 }
 
 impl Restarts {
-    /// No request is known yet.
+    /// No request is known yet; `nodes_tell` is whether there are nodes whose vendor does not carry out requests with OpenKruise's label for
+    /// virtual nodes.
     #[must_use]
-    pub fn new(park: Option<ParkImage>) -> Self {
-        Self { park, ..Self::default() }
+    pub fn new(park: Option<ParkImage>, nodes_tell: bool) -> Self {
+        Self { park, by_pod: ByPod::new(nodes_tell), ..Self::default() }
     }
 
     /// How many requests are not completed.
@@ -177,6 +180,7 @@ impl Restarts {
 
     /// The next write of this turn, and what is to be told.
     pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
+        self.halfway.drain(..).for_each(|pod| index.restarts_cut_short(&pod, now.since_start));
         while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
             // One that is gone meanwhile costs nothing.
             let Some(decision) = self.requests.contains_key(&key).then(|| self.decide(&key, index, now)) else { continue };
@@ -224,7 +228,16 @@ impl Restarts {
                 (Sight::There(pod), index.node_for_restart(&pod.pod, since, since_start))
             }
         };
+        let left_to_vendor = match sight {
+            Sight::There(pod) if self.by_pod.nodes_tell => node.map(|_| index.is_left_to_vendor(&pod.pod)),
+            Sight::Unseen if self.by_pod.nodes_tell => None,
+            _ => Some(true),
+        };
         let entry = self.requests.get_mut(key)?;
+        if entry.request.is_taken() {
+            let is_gone = index.has_daemon_for_restart(&entry.request.node) == Some(false);
+            entry.memory.without_daemon = is_gone.then(|| entry.memory.without_daemon.unwrap_or(since_start));
+        }
         let room = |restarts| match sight {
             Sight::There(pod) => index.room_for_restarts(&pod.pod, restarts),
             Sight::Unseen | Sight::Absent => Headroom::TooEarly,
@@ -237,7 +250,8 @@ impl Restarts {
             Sight::There(pod) => index.kubelet_for_restart(&pod.pod),
             Sight::Unseen | Sight::Absent => None,
         };
-        let around = Around { exit_images: index.exit_images(), park, node, kubelet, room: &room, is_first, now: since_start, today };
+        let (exit_images, now) = (index.exit_images(), since_start);
+        let around = Around { exit_images, park, node, kubelet, room: &room, is_first, left_to_vendor, now, today };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
         let unseen = matches!(sight, Sight::There(_)) && node.is_none() && decision.reason == Reason::RequestWaits;
         let again = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();
@@ -273,11 +287,14 @@ impl Restarts {
         });
         match (&action, pod) {
             (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
-            (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => index.restarts_end(pod),
+            (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => {
+                index.restarts_cut_short(&pod.uid, now.since_start)
+            }
             _ => {}
         }
+        let seen = pod.map(|pod| pod.version.clone()).unwrap_or_default();
         let pod = pod.map(Target::of);
-        Some(RestartWrite { request, pod, action, done: decision.done, today: now.today, is_for_orphan: false })
+        Some(RestartWrite { request, pod, seen, action, done: decision.done, today: now.today, is_for_orphan: false })
     }
 
     /// A write has come back; what is to be told.
@@ -286,14 +303,15 @@ impl Restarts {
             return self.orphans.written(write, outcome, now);
         }
         let key = (write.request.namespace.clone(), write.request.name.clone());
-        let Some(entry) = self.requests.get_mut(&key) else { return write.notices() };
+        let entry = self.requests.get_mut(&key).filter(|entry| entry.request.uid == write.request.uid);
+        let Some(entry) = entry else { return if outcome.is_ok() { write.notices() } else { Vec::new() } };
         entry.memory.in_flight = false;
         self.fresh.push(&key.0, key.clone());
         match outcome {
             Ok(stored) => {
                 entry.retry = Retry::default();
                 entry.memory.not_before = None;
-                self.store(&key, stored, now);
+                self.store(&write, stored, now);
                 write.notices()
             }
             Err(outcome) => {
@@ -304,11 +322,15 @@ impl Restarts {
         }
     }
 
-    /// The event of our own write may come later; until then this is what we know to be stored.
-    fn store(&mut self, key: &Key, stored: Stored, now: Duration) {
+    /// The event of our own write may come later; until then this is what we know to be stored. Where the answer comes later than what
+    /// followed the write, that counts.
+    fn store(&mut self, write: &RestartWrite, stored: Stored, now: Duration) {
         match stored {
             Stored::Request(request) => {
-                if let Some(entry) = self.requests.get_mut(key).filter(|entry| entry.request.uid == request.uid) {
+                let key = (request.namespace.clone(), request.name.clone());
+                let entry = self.requests.get_mut(&key).filter(|entry| entry.request.uid == request.uid);
+                let is_news = |entry: &Entry| is_later(&request.version, &entry.request.version, &write.request.version);
+                if let Some(entry) = entry.filter(|entry| is_news(entry)) {
                     self.by_pod.remove(&entry.request);
                     self.by_pod.add(&request);
                     entry.request = *request;
@@ -318,7 +340,11 @@ impl Restarts {
             }
             Stored::Pod(pod) => {
                 let key = (pod.pod.namespace.clone(), pod.pod.name.clone());
-                if let Some(entry) = self.pods.get_mut(&key) {
+                if let Some(entry) = self.pods.get_mut(&key)
+                    && let Seen::There(seen) = &entry.sight
+                    && seen.pod.uid == pod.pod.uid
+                    && is_later(&pod.pod.version, &seen.pod.version, &write.seen)
+                {
                     entry.sight = Seen::There(pod);
                 }
             }
@@ -337,6 +363,15 @@ impl RestartWrite {
         let RestartRequest { namespace, pod_name, pod_uid, .. } = &self.request;
         let gone = || Some(Target { kind: TargetKind::Pod, namespace: namespace.clone(), name: pod_name.clone(), uid: pod_uid.clone()? });
         Some(Notice { target: self.pod.clone().or_else(gone)?, report })
+    }
+}
+
+/// Whether the version in an answer is later than the one that the watch has shown by now; `before` is the one for which the write was
+/// decided. Versions that are no numbers have no order: then the answer counts as long as the watch has shown nothing new.
+fn is_later(answer: &str, shown: &str, before: &str) -> bool {
+    match (answer.parse::<u64>(), shown.parse::<u64>()) {
+        (Ok(answer), Ok(shown)) => answer > shown,
+        _ => shown == before,
     }
 }
 

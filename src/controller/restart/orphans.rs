@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::retry::Retry;
-use super::{Key, Now, pop_due};
+use super::{Key, Now, is_later, pop_due};
 use crate::decide::decision::Report;
 use crate::decide::reason::Reason;
 use crate::decide::restart::{Action, Change, ORPHAN_AFTER, Orphan, ParkImage, orphan};
@@ -186,7 +186,10 @@ impl Orphans {
         self.fresh.push(&key.0, key.clone());
         match outcome {
             Ok(stored) => {
-                if let Stored::Pod(pod) = stored {
+                if let Stored::Pod(pod) = stored
+                    && pod.pod.uid == seen.pod.pod.uid
+                    && is_later(&pod.pod.version, &seen.pod.pod.version, &write.seen)
+                {
                     seen.pod = *pod;
                 }
                 seen.retry = Retry::default();
@@ -232,8 +235,8 @@ impl Seen {
         let change = change?;
         self.in_flight = true;
         let done = brought_back(&change, &request);
-        let pod = Some(Target::of(&self.pod.pod));
-        Some(RestartWrite { request, pod, action: Action::Swap(change), done, today, is_for_orphan: true })
+        let (pod, seen) = (Some(Target::of(&self.pod.pod)), self.pod.pod.version.clone());
+        Some(RestartWrite { request, pod, seen, action: Action::Swap(change), done, today, is_for_orphan: true })
     }
 
     fn tells(&self, words: &str) -> [Effect; 2] {

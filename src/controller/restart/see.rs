@@ -122,6 +122,14 @@ impl Restarts {
         let Some(entry) = self.requests.remove(key) else { return };
         self.reschedule(key, entry.due, None);
         self.by_pod.remove(&entry.request);
+        if entry.request.has_begun() && !entry.request.is_completed() {
+            let seen = || match &self.pods.get(&pod_key(&entry.request))?.sight {
+                Seen::There(pod) => Some(pod.pod.uid.clone()),
+                Seen::NotYet | Seen::Absent => None,
+            };
+            let pod = entry.request.pod_uid.clone().or_else(seen);
+            self.halfway.extend(pod);
+        }
         self.pod_has_changed(&pod_key(&entry.request), now);
     }
 }

@@ -1,5 +1,7 @@
 //! However many requests there are, a turn of the loop is bounded, and one of another namespace is not behind them.
 
+mod late;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -47,8 +49,8 @@ fn turn(restarts: &mut Restarts, index: &mut Index, now: Now) -> Vec<RestartWrit
 }
 
 #[test]
-fn a2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are() {
-    let (mut restarts, mut index) = (Restarts::new(None), index());
+fn bug2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are() {
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
     (0..5000).for_each(|number| hears(&mut restarts, request("greedy", number, &format!("p{number}"))));
     assert_eq!(restarts.fresh.len(), 5000);
     assert!(turn(&mut restarts, &mut index, NOW).is_empty());
@@ -56,7 +58,7 @@ fn a2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are()
     assert_eq!(restarts.next_due(NOW.since_start), Some(NOW.since_start), "the rest has the next turns");
     hears(&mut restarts, request("modest", 0, "x=1"));
     let writes = turn(&mut restarts, &mut index, NOW);
-    println!("a2: the modest one has its verdict in the next turn, behind {} requests of the other", restarts.fresh.len());
+    println!("bug2: the modest one has its verdict in the next turn, behind {} requests of the other", restarts.fresh.len());
     assert!(writes.len() == 1 && &*writes[0].request.namespace == "modest", "{writes:?}");
     let turns = (1..).find(|_| turn(&mut restarts, &mut index, NOW).is_empty() && restarts.fresh.is_empty()).unwrap();
     assert!(turns <= 5000 / AT_A_TIME + 1, "{turns}");
@@ -64,8 +66,8 @@ fn a2_a_turn_of_the_loop_decides_about_so_many_requests_however_many_there_are()
 }
 
 #[test]
-fn a2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousands_that_wait() {
-    let (mut restarts, mut index) = (Restarts::new(None), index());
+fn bug2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousands_that_wait() {
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
     (0..5000).for_each(|number| hears(&mut restarts, request("greedy", number, "p")));
     while !restarts.fresh.is_empty() {
         turn(&mut restarts, &mut index, NOW);
@@ -86,7 +88,7 @@ fn a2_an_event_of_a_pod_concerns_the_request_whose_turn_it_is_and_not_thousands_
 
 #[test]
 fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
-    let mut restarts = Restarts::new(None);
+    let mut restarts = Restarts::new(None, false);
     hears(&mut restarts, request("team", 0, "a"));
     assert_eq!(restarts.pods().map(|pods| pods.cloned().collect::<Vec<_>>()), Some(vec![("team".into(), "a".into())]));
     hears(&mut restarts, request("team", 0, "b"));
@@ -94,4 +96,36 @@ fn a_request_that_names_another_pod_than_before_leaves_the_first_one() {
     let over = Event::Deleted(serde_json::from_value(request("team", 0, "b")).unwrap());
     restarts.hear(over, NOW.since_start);
     assert_eq!(restarts.pods().map(Iterator::count), Some(0));
+}
+
+#[test]
+fn bug5_a_deadline_ends_a_request_whose_pod_is_not_in_sight_and_the_loop_does_not_spin() {
+    let (mut restarts, mut index) = (Restarts::new(None, false), index());
+    let deadline = |namespace: &str, journal: Option<&str>| {
+        let mut request = request(namespace, 0, "p");
+        request["spec"]["activeDeadlineSeconds"] = json!(5);
+        if let Some(journal) = journal {
+            request["metadata"]["annotations"] = json!({"swaplet.io/restart-journal": journal});
+            request["status"] = json!({"phase": "Recreating"});
+        }
+        request
+    };
+    hears(&mut restarts, deadline("waits", None));
+    let begun = r#"{"app": {"containerID": "c", "restartCount": 0, "intent": {"from": "a:1", "to": "b:1"}}}"#;
+    hears(&mut restarts, deadline("begun", Some(begun)));
+    let at = |since_start| Now {
+        since_start,
+        today: "2026-01-01T00:00:00Z".parse::<jiff::Timestamp>().unwrap().checked_add(since_start).unwrap(),
+    };
+    let (mut ended, mut now) = (Vec::new(), at(NOW.since_start));
+    for _ in 0..100 {
+        for write in turn(&mut restarts, &mut index, now) {
+            ended.push((write.request.namespace.to_string(), now.since_start.as_secs()));
+            restarts.forget(&(write.request.namespace, write.request.name), now.since_start);
+        }
+        let Some(due) = restarts.next_due(now.since_start) else { break };
+        assert!(due > now.since_start, "at once, for ever: {due:?}");
+        now = at(due);
+    }
+    assert_eq!(ended, [("waits".to_owned(), 5), ("begun".to_owned(), 605)]);
 }

@@ -137,6 +137,13 @@ impl Recognised {
     pub fn ends_eci_sidecars(&self) -> bool {
         self.row.as_ref().is_some_and(|row| row.ends_eci_sidecars)
     }
+
+    /// Whether the vendor of the node carries out requests with OpenKruise's label for virtual nodes; taken for granted where no row says
+    /// otherwise.
+    #[must_use]
+    pub fn vendor_restarts(&self) -> bool {
+        self.row.as_ref().is_none_or(|row| row.vendor_restarts)
+    }
 }
 
 /// What the node says of itself, and where.

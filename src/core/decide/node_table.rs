@@ -40,6 +40,8 @@ pub struct Row {
     pub machine_per_pod: bool,
     /// Whether it starts machines from image caches, which are objects of the cluster ([`image_cache`](crate::objects::image_cache)).
     pub eci_image_caches: bool,
+    /// Whether its vendor carries out requests to restart containers that have OpenKruise's label for virtual nodes.
+    pub vendor_restarts: bool,
     /// How sure the class is; empty where the row does not say.
     pub confidence: Box<str>,
     /// Where it is known from; empty where the row does not say.
@@ -95,6 +97,7 @@ struct RowText {
     machine_per_pod: bool,
     #[serde(default)]
     eci_image_caches: bool,
+    vendor_restarts: Option<bool>,
     #[serde(default)]
     confidence: String,
     #[serde(default)]
@@ -185,6 +188,7 @@ impl RowText {
             ends_eci_sidecars: self.ends_eci_sidecars,
             machine_per_pod: self.machine_per_pod,
             eci_image_caches: self.eci_image_caches,
+            vendor_restarts: self.vendor_restarts.unwrap_or(true),
             confidence: self.confidence.into(),
             source: self.source.into(),
             entries,

@@ -159,6 +159,12 @@ impl Daemons {
         (self.on(&node) != before).then_some(node)
     }
 
+    /// Whether there is none on any node.
+    #[must_use]
+    pub fn are_none(&self) -> bool {
+        self.pods.is_empty()
+    }
+
     /// The daemon on a node.
     #[must_use]
     pub fn on(&self, node: &str) -> Daemon {

@@ -25,6 +25,7 @@ mod before;
 mod container;
 mod memory;
 mod orphans;
+mod others;
 mod park;
 mod parking;
 mod queue;
@@ -59,6 +60,8 @@ const LONGEST_NAME: usize = 253;
 /// The words of OpenKruise for a request whose time is over.
 const DEADLINE: &str = "recreating has exceeded the activeDeadlineSeconds";
 
+/// For how long after the deadline of a request that was begun is waited for its pod to be seen, for what was begun needs the pod.
+const SEEN_AFTER_DEADLINE: Duration = Duration::from_secs(600);
 /// How often is looked at a request that is kept although it is over.
 const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 
@@ -88,9 +91,12 @@ pub struct Around<'a> {
     pub room: &'a dyn Fn(u32) -> Headroom,
     /// Whether no other request for the pod comes before this one.
     pub is_first: bool,
+    /// Whether requests with OpenKruise's label for virtual nodes are left to the vendor of the pod's node; `None` where only the node
+    /// can tell, and is not known yet.
+    pub left_to_vendor: Option<bool>,
     /// The time since the start of the process.
     pub now: Duration,
-    /// The time of day.
+    /// The time of day, by the API server's clock.
     pub today: jiff::Timestamp,
 }
 
@@ -194,11 +200,12 @@ impl Decision {
     }
 }
 
-/// Whether a request can be decided only with its pod in sight.
+/// Whether a request can be decided only with its pod in sight; `nodes_tell` is whether there are nodes whose vendor does not carry out
+/// requests with OpenKruise's label for virtual nodes.
 #[must_use]
-pub fn needs_pod(request: &RestartRequest) -> bool {
+pub fn needs_pod(request: &RestartRequest, nodes_tell: bool) -> bool {
     let is_over = request.deleting || request.is_completed();
-    let is_ours = if is_over { readiness::is_held(request) } else { !is_of_others(request) };
+    let is_ours = if is_over { readiness::is_held(request) } else { others::may_be_ours(request, nodes_tell) };
     is_ours && names_a_pod(request)
 }
 
@@ -227,18 +234,15 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
     if request.deleting || request.is_completed() {
         return after_completion(request, sight, around);
     }
-    // OpenKruise's daemon carries out those for its node. What was begun is brought to its end, also where a daemon comes to the node.
-    if is_of_others(request) || (around.node == Some(NodeClass::Daemon) && request.journal.is_none()) {
-        return Decision::quiet(Reason::RequestLeft);
+    if let Some(decision) = others::carry_out(request, memory, around) {
+        return decision;
     }
     if !names_a_pod(request) {
         let why = "podName is no name of a pod: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit";
         return give_up(request, why);
     }
     let mut decision = match sight {
-        // What was begun has to be brought to its end, and for that the pod must be seen.
-        Sight::Unseen if is_late(request, around) && !has_begun(request) => give_up(request, DEADLINE),
-        Sight::Unseen => Decision::quiet(Reason::RequestWaits),
+        Sight::Unseen => unseen(request, around),
         Sight::Absent if request.pod_uid.is_none() => give_up(request, &format!("no found Pod named {}", request.pod_name)),
         Sight::Absent => give_up(request, POD_GONE),
         Sight::There(pod) => with_pod(request, pod, memory, around),
@@ -246,6 +250,18 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
     let deadline = deadline(request, around).filter(|at| *at > around.now && decision.action.is_none());
     decision.again = decision.again.into_iter().chain(deadline).min();
     decision
+}
+
+/// What was begun has to be brought to its end, and for that the pod must be seen; but nothing is waited for without end.
+fn unseen(request: &RestartRequest, around: &Around<'_>) -> Decision {
+    let Some(deadline) = deadline(request, around) else { return Decision::quiet(Reason::RequestWaits) };
+    let begun = request.has_begun();
+    let until = if begun { deadline.saturating_add(SEEN_AFTER_DEADLINE) } else { deadline };
+    if until > around.now {
+        return Decision::later(Reason::RequestWaits, until);
+    }
+    let why = if begun { "; its pod cannot be seen, so nobody knows what became of what was begun" } else { "" };
+    give_up(request, &format!("{DEADLINE}{why}"))
 }
 
 fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around: &Around<'_>) -> Decision {
@@ -272,26 +288,19 @@ fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
-/// Requests that somebody else carries out: OpenKruise's own to end sidecars, those for virtual nodes whose vendor reads OpenKruise's
-/// label, and those that somebody works on who has written nothing down.
-fn is_of_others(request: &RestartRequest) -> bool {
-    let taken = request.phase == RequestPhase::Recreating && request.journal.is_none();
-    request.ends_sidecars() || request.on_virtual_node || taken
-}
-
-/// Whoever has carried a request out cleans up after it.
+/// Whoever has carried a request out cleans up after it. One that was refused, or that OpenKruise has completed, goes when its time has come
+/// as well: where OpenKruise does not delete it, nobody else does.
 fn after_completion(request: &RestartRequest, sight: Sight<'_>, around: &Around<'_>) -> Decision {
-    if request.journal.is_none() {
+    if request.journal.is_some() {
+        if let Some(decision) = readiness::after_restart(request, sight) {
+            return decision;
+        }
+        if request.active && !request.deleting {
+            return Decision::act(Reason::RequestOver, Action::Release);
+        }
+    }
+    if request.deleting || others::delete(request, around) {
         return Decision::quiet(Reason::RequestOver);
-    }
-    if let Some(decision) = readiness::after_restart(request, sight) {
-        return decision;
-    }
-    if request.deleting {
-        return Decision::quiet(Reason::RequestOver);
-    }
-    if request.active {
-        return Decision::act(Reason::RequestOver, Action::Release);
     }
     // It is a witness of what it has parked, as long as somebody may say something else.
     if before::is_witness(request) {
@@ -334,14 +343,13 @@ fn is_late(request: &RestartRequest, around: &Around<'_>) -> bool {
     deadline(request, around).is_some_and(|at| at <= around.now)
 }
 
-/// Whether something may have been done to the pod.
-fn has_begun(request: &RestartRequest) -> bool {
-    request.journal.iter().flat_map(|journal| journal.0.values()).any(|mark| mark.intent.is_some())
+/// So many seconds after a time of day, as time since the start of the process. Both times of day are by the API server's clock.
+fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
+    let age = age(then, around);
+    around.now.saturating_add(Duration::from_secs(seconds.into())).saturating_sub(age)
 }
 
-/// So many seconds after a time of day, as time since the start of the process. The time of day is by the API server's clock or by
-/// ours; OpenKruise compares it in the same way.
-fn in_time(then: jiff::Timestamp, seconds: u32, around: &Around<'_>) -> Duration {
-    let age = Duration::try_from(around.today.duration_since(then)).unwrap_or_default();
-    around.now.saturating_add(Duration::from_secs(seconds.into())).saturating_sub(age)
+/// How long ago a time of day was; nothing for one that is yet to come.
+fn age(then: jiff::Timestamp, around: &Around<'_>) -> Duration {
+    Duration::try_from(around.today.duration_since(then)).unwrap_or_default()
 }

@@ -42,6 +42,8 @@ pub struct RestartRequest {
     pub deleting: bool,
     /// The label [`POD_UID`].
     pub pod_uid: Option<Box<str>>,
+    /// The label [`NODE_NAME`]; empty where it is not there.
+    pub node: Box<str>,
     /// Whether the label [`ACTIVE`] is there.
     pub active: bool,
     /// Whether the label [`NODE_TYPE`] says that the node is a virtual one.
@@ -174,6 +176,18 @@ impl RestartRequest {
     pub fn state(&self, container: &str) -> RecreateState {
         let known = self.states.iter().find(|state| &*state.name == container).cloned();
         known.unwrap_or_else(|| RecreateState { name: container.into(), ..RecreateState::default() })
+    }
+
+    /// Whether somebody works on it who has written nothing down: OpenKruise's daemon, or a vendor.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.phase == RequestPhase::Recreating && self.journal.is_none()
+    }
+
+    /// Whether something may have been done to the pod.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.journal.iter().flat_map(|journal| journal.0.values()).any(|mark| mark.intent.is_some())
     }
 
     /// What was written down about a container.

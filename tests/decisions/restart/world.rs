@@ -98,6 +98,7 @@ pub struct World {
     pub kubelet: Option<KubeletVersion>,
     pub room: Headroom,
     pub is_first: bool,
+    pub left_to_vendor: Option<bool>,
     pub now: Duration,
     /// What was told, in its order.
     pub told: Vec<Report>,
@@ -124,6 +125,7 @@ impl World {
             kubelet: KubeletVersion::read("v1.34.4"),
             room: Headroom::Free,
             is_first: true,
+            left_to_vendor: Some(true),
             now: Duration::ZERO,
             told: Vec::new(),
             swaps: 0,
@@ -146,6 +148,7 @@ impl World {
             kubelet: self.kubelet,
             room: &room,
             is_first: self.is_first,
+            left_to_vendor: self.left_to_vendor,
             now: self.now,
             today,
         };

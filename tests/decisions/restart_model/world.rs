@@ -240,6 +240,7 @@ impl Stores {
             kubelet: None,
             room: &room,
             is_first: true,
+            left_to_vendor: Some(true),
             now,
             today: Timestamp::UNIX_EPOCH,
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::refusal::{self, Answer, Way, runs_again};
-use super::{Around, Memory, before};
+use super::{Around, Memory, age, before};
 use crate::decide::decision::Swap;
 use crate::decide::evidence::is_pull_error;
 use crate::image::alias::Alias;
@@ -20,7 +20,7 @@ const VIRTUAL_SHOWS: Duration = Duration::from_secs(60);
 /// The grace period where the pod names none: the API server's default.
 const DEFAULT_GRACE: u32 = 30;
 /// How long a restarted container may take to become ready: as long as a rollout waits for progress (`progressDeadlineSeconds` of a
-/// Deployment). A request never waits for ever.
+/// Deployment), or as long as the request itself allows, if that is longer. A request never waits for ever.
 const READY_WITHIN: Duration = Duration::from_secs(600);
 /// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has run (truth table, 3.i).
 const STARTUP_SETTLES: Duration = Duration::from_secs(2);
@@ -252,8 +252,9 @@ impl Target<'_> {
             let phase = if end.exit_code == Some(0) { StatePhase::Succeeded } else { StatePhase::Failed };
             return Step::Final(phase, format!("it was restarted, and has ended with exit code {}", code(end.exit_code)));
         }
-        let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into()).max(self.settles());
-        let stays = self.memory.ready_at(name).map(|at| at.saturating_add(enough));
+        let enough = Duration::from_secs(self.request.strategy.min_started_seconds.into());
+        let settled = self.memory.ready_at(name).map(|at| at.saturating_add(self.settles()));
+        let stays = settled.map(|at| at.max(self.runs_since().saturating_add(enough)));
         match stays {
             Some(at) if at <= now => Step::Final(StatePhase::Succeeded, String::new()),
             stays => self.awaits_ready(stays, enough),
@@ -261,15 +262,25 @@ impl Target<'_> {
     }
 
     fn awaits_ready(&self, stays: Option<Duration>, enough: Duration) -> Step {
-        let within = READY_WITHIN.saturating_add(enough);
+        let deadline = Duration::from_secs(self.request.active_deadline_seconds.unwrap_or_default().into());
+        let within = READY_WITHIN.max(deadline).saturating_add(enough);
         let until = self.memory.restarted_at(&self.container.name).unwrap_or(self.around.now).saturating_add(within);
         if self.around.now < until {
             return Step::Works(Some(stays.map_or(until, |at| at.min(until))));
         }
         Step::Final(
             StatePhase::Failed,
-            format!("it was restarted, and has not been ready for {} s in {} s", enough.as_secs(), within.as_secs()),
+            format!("it was restarted, and has not been ready, {} s after its start, in {} s", enough.as_secs(), within.as_secs()),
         )
+    }
+
+    /// Since when the container runs that is there: as its node says, whose clock may be wrong, so not before it was to be restarted, and
+    /// not after it was seen.
+    fn runs_since(&self) -> Duration {
+        let seen = self.memory.running_at(&self.container.name).unwrap_or(self.around.now);
+        let ContainerState::Running { started_at: Some(started) } = &self.status.state else { return seen };
+        let earliest = self.memory.changed_at(&self.container.name).unwrap_or(seen).min(seen);
+        self.around.now.saturating_sub(age(*started, self.around)).clamp(earliest, seen)
     }
 
     const fn settles(&self) -> Duration {

@@ -14,6 +14,11 @@ pub struct Memory {
     pub in_flight: bool,
     /// No write before this time, after one that failed.
     pub not_before: Option<Duration>,
+    /// Since when no daemon of OpenKruise is on the node of the request; `None` while one is, or nobody has looked.
+    pub without_daemon: Option<Duration>,
+    /// The first time that was written down as the one since when the pod is not ready, and since when that is seen. Another one that
+    /// somebody writes later does not count.
+    unready: Option<(Box<str>, Duration)>,
     containers: BTreeMap<Box<str>, Watched>,
 }
 
@@ -24,6 +29,8 @@ struct Watched {
     changed: Option<((Mark, Box<str>), Duration)>,
     /// Since when another container than this one is seen.
     restarted: Option<(Mark, Duration)>,
+    /// Since when this container is seen running.
+    running: Option<(Mark, Duration)>,
     /// Since when this container is seen running and ready.
     ready: Option<(Mark, Duration)>,
 }
@@ -31,6 +38,9 @@ struct Watched {
 impl Memory {
     /// Brings the memory up to date with the request and its pod as they are seen now. Call it before every decision.
     pub fn observe(&mut self, request: &RestartRequest, pod: &RestartPod, now: Duration) {
+        if let (None, Some(since)) = (&self.unready, &request.unready_acquired) {
+            self.unready = Some((since.clone(), now));
+        }
         for (name, mark) in request.journal.iter().flat_map(|journal| &journal.0) {
             self.containers.entry(name.clone()).or_default().observe(mark, pod, name, now);
         }
@@ -46,6 +56,16 @@ impl Memory {
         Some(self.containers.get(container)?.restarted.as_ref()?.1)
     }
 
+    /// Since when the pod is not ready for the request, as it was written down first, and since when that is seen.
+    pub(super) fn unready(&self) -> Option<&(Box<str>, Duration)> {
+        self.unready.as_ref()
+    }
+
+    /// Since when the container that is there now is seen running.
+    pub(super) fn running_at(&self, container: &str) -> Option<Duration> {
+        Some(self.containers.get(container)?.running.as_ref()?.1)
+    }
+
     /// Since when the container that is there now is seen running and ready.
     pub(super) fn ready_at(&self, container: &str) -> Option<Duration> {
         Some(self.containers.get(container)?.ready.as_ref()?.1)
@@ -58,9 +78,11 @@ impl Watched {
         let Some(status) = &container.status else { return };
         let changed = mark.intent.is_some();
         let restarted = mark.shows_another(status);
-        let ready = details.ready && matches!(status.state, ContainerState::Running { .. });
+        let running = matches!(status.state, ContainerState::Running { .. });
+        let ready = details.ready && running;
         keep(&mut self.changed, changed.then(|| (mark.clone(), container.image.clone())), now);
         keep(&mut self.restarted, restarted.then(|| mark.clone()), now);
+        keep(&mut self.running, running.then(|| Mark::of(status)), now);
         keep(&mut self.ready, ready.then(|| Mark::of(status)), now);
     }
 }

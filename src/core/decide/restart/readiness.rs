@@ -7,7 +7,9 @@
 //! 3. `NoteUnready`: since when. From then on the time runs.
 //! 4. When the request is completed, or deleted: `SetReadiness` without the entry, then `Finalize` without the finalizer.
 
-use super::{Action, Around, Decision, Sight, give_up, in_time};
+use std::time::Duration;
+
+use super::{Action, Around, Decision, Memory, Sight, give_up, in_time};
 use crate::decide::reason::Reason;
 use crate::objects::pod_readiness::{GateCondition, PodReadiness};
 use crate::objects::restart_pod::RestartPod;
@@ -25,11 +27,12 @@ pub struct Readiness {
 }
 
 /// What comes before the first container is stopped; `None` where nothing does any more.
-pub(super) fn before_restart(request: &RestartRequest, pod: &RestartPod, around: &Around<'_>) -> Option<Decision> {
+pub(super) fn before_restart(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around: &Around<'_>) -> Option<Decision> {
     let seconds = request.strategy.unready_seconds?;
-    if let Some(text) = &request.unready_acquired {
+    if let Some((text, seen)) = memory.unready() {
         let Ok(since) = text.parse() else { return Some(give_up(request, &format!("failed to parse unready time {text}"))) };
-        let until = in_time(since, seconds, around);
+        // A time that is yet to come is none since when the pod can have been unready.
+        let until = in_time(since, seconds, around).min(seen.saturating_add(Duration::from_secs(seconds.into())));
         return (until > around.now).then(|| Decision::later(Reason::RestartPending, until));
     }
     let act = |action| Some(Decision::act(Reason::RestartPending, action));

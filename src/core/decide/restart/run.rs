@@ -32,7 +32,7 @@ pub(super) fn go_on(request: &RestartRequest, journal: &Journal, pod: &RestartPo
     }
     let plan = Plan::of(request, pod, memory, around);
     if !plan.marks.is_empty() {
-        if let Some(before) = readiness::before_restart(request, pod, around) {
+        if let Some(before) = readiness::before_restart(request, pod, memory, around) {
             return before;
         }
         let mut journal = journal.clone();

@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    ACTIVE, JOURNAL, Journal, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, UNREADY_ACQUIRED, VIRTUAL_KUBELET,
-    Wanted,
+    ACTIVE, JOURNAL, Journal, NODE_NAME, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, UNREADY_ACQUIRED,
+    VIRTUAL_KUBELET, Wanted,
 };
 use crate::objects::bounds;
 use crate::objects::lenient::{self, Lenient, Object, Present, Said};
@@ -127,6 +127,7 @@ impl RestartRequestWire {
         let is_taken_up = |journal: &Journal| journal.is_taken_up(phase, active && pod_uid.is_some());
         Some(RestartRequest {
             pod_uid: pod_uid.map(Into::into),
+            node: label(NODE_NAME).unwrap_or_default().into(),
             active,
             on_virtual_node: label(NODE_TYPE) == Some(VIRTUAL_KUBELET),
             journal: annotation(JOURNAL).and_then(Journal::read).filter(is_taken_up),
