@@ -321,10 +321,47 @@ fn deep_nesting_in_a_field_that_is_not_read_is_skipped() {
     assert_eq!(pod, ready().read());
 }
 
+/// A main of its own policy with one rule, ended with this code, beside a sidecar that runs.
+fn with_rule(policy: &str, rules: &Value, code: i64) -> PodBuilder {
+    let main = main_container("main").spec("restartPolicy", policy).spec("restartPolicyRules", rules.clone()).ended(code);
+    pod("Never").with(main).with(sidecar("sidecar").running())
+}
+
+/// Kubernetes: `ContainerShouldRestart` in `pkg/api/v1/pod/util.go`.
 #[test]
-fn a_main_with_restart_rules_is_done_only_when_it_succeeded() {
-    let rules = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]);
-    let with_rules = |code| main_container("main").spec("restartPolicy", "Never").spec("restartPolicyRules", rules.clone()).ended(code);
-    is_silent(&pod("Never").with(with_rules(42)).with(sidecar("sidecar").running()), Reason::MainsRunning);
-    swaps(&pod("Never").with(with_rules(0)).with(sidecar("sidecar").running()), &["sidecar"]);
+fn a18_a_main_with_restart_rules_is_done_after_a_code_that_no_rule_names() {
+    let rule = |operator: &str, codes: Value| json!([{"action": "Restart", "exitCodes": {"operator": operator, "values": codes}}]);
+    let all = |codes: Value| json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": codes}}]);
+    // (policy, rules, codes after which it is done, codes after which it comes back)
+    let table: [(&str, Value, &[i64], &[i64]); 7] = [
+        ("Never", rule("In", json!([42, 43])), &[0, 1, 143], &[42, 43]),
+        ("Never", rule("NotIn", json!([0, 7])), &[0, 7], &[1, 42]),
+        ("OnFailure", rule("In", json!([42])), &[0], &[1, 42]),
+        ("OnFailure", rule("In", json!([0])), &[], &[0, 1]),
+        ("Never", all(json!([42])), &[0, 1], &[42]),
+        ("Never", json!([]), &[0, 1], &[]),
+        ("Never", json!([{"action": "Restart"}]), &[0, 1], &[]),
+    ];
+    for (policy, rules, done, comes_back) in table {
+        done.iter().for_each(|code| swaps(&with_rule(policy, &rules, *code), &["sidecar"]));
+        comes_back.iter().for_each(|code| is_silent(&with_rule(policy, &rules, *code), Reason::MainsRunning));
+    }
+    let several = json!([rule("In", json!([3]))[0], rule("In", json!([5]))[0]]);
+    [3, 5].iter().for_each(|code| is_silent(&with_rule("Never", &several, *code), Reason::MainsRunning));
+    swaps(&with_rule("Never", &several, 4), &["sidecar"]);
+}
+
+#[test]
+fn a18_a_rule_that_cannot_be_read_may_bring_the_main_back() {
+    let strange = [
+        json!(5),
+        json!([5]),
+        json!([{"action": "Restart", "exitCodes": 5}]),
+        json!([{"action": "Restart", "exitCodes": {"operator": "Between", "values": [1]}}]),
+        json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": ["one"]}}]),
+    ];
+    for rules in strange {
+        is_silent(&with_rule("Never", &rules, 0), Reason::MainsRunning);
+        is_silent(&with_rule("Never", &rules, 1), Reason::MainsRunning);
+    }
 }

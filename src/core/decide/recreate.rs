@@ -116,7 +116,7 @@ fn tried_elsewhere(pod: &Pod, targets: &[&Container], memory: &Memory, around: &
 
 /// How many containers may come back, and count as restarts of the Job like those of swaps.
 fn restarts_risked(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstances<'_>) -> u32 {
-    let comes_back = |target: &&&Container| *target.effective_policy(pod) != RestartPolicy::Never || target.has_restart_rules;
+    let comes_back = |target: &&&Container| *target.effective_policy(pod) != RestartPolicy::Never || target.has_restart_rules();
     let risked = targets.iter().filter(comes_back).filter(|target| past_exit(pod, target, memory, around) != Some(Some(0)));
     u32::try_from(risked.count()).unwrap_or(u32::MAX)
 }
@@ -174,7 +174,7 @@ fn trap(pod: &Pod, target: &Container, memory: &Memory, around: &Circumstances<'
         (RestartPolicy::Always, _) => Some(told("its own restartPolicy is Always")),
         (_, None | Some(Some(0))) => None,
         // The pod is Failed anyway.
-        (RestartPolicy::Never, _) if !target.has_restart_rules && !roles::mains_succeeded(pod) => None,
+        (RestartPolicy::Never, _) if !target.has_restart_rules() && !roles::mains_succeeded(pod) => None,
         (_, Some(code)) => Some(told(&format!("it {}", ended(code)))),
     }
 }
@@ -185,7 +185,7 @@ fn ended(code: Option<i64>) -> String {
 
 fn consequence(pod: &Pod, target: &Container) -> &'static str {
     match target.effective_policy(pod) {
-        RestartPolicy::Never if !target.has_restart_rules => "any other than 0 fails the pod",
+        RestartPolicy::Never if !target.has_restart_rules() => "any other than 0 fails the pod",
         RestartPolicy::Always => "any brings it back",
         _ => "any other than 0 brings it back",
     }

@@ -5,7 +5,7 @@
 //! node ends by itself is neither.
 
 use crate::objects::env::Mark;
-use crate::objects::pod::{Container, Pod, RestartPolicy};
+use crate::objects::pod::{Container, Pod};
 
 /// What the main containers of a pod have come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +87,7 @@ pub fn mains_succeeded(pod: &Pod) -> bool {
     mains(pod).all(|main| main.end().is_some_and(|end| end.exit_code == Some(0)))
 }
 
-/// A rule of the container's own may start it again after a failure, also under `Never`.
+/// Ended, and the node does not start it again; under `OnFailure` an end without an exit code is none.
 fn is_done(pod: &Pod, main: &Container) -> bool {
-    main.end().is_some_and(|end| match main.effective_policy(pod) {
-        RestartPolicy::Never if !main.has_restart_rules => true,
-        RestartPolicy::Never => end.exit_code == Some(0),
-        RestartPolicy::OnFailure => end.exit_code == Some(0),
-        RestartPolicy::Always | RestartPolicy::Unknown(_) => false,
-    })
+    main.end().is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
 }

@@ -1,17 +1,19 @@
 //! [`PodSpec`] as it comes over the wire or from a file.
 
 mod lists;
+mod rules;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use self::lists::{CommandWire, MountsWire};
+use self::rules::RuleWire;
 use super::bounds;
-use super::container_spec::{Backing, ContainerSpec, EnvValue, EnvVar, Hook, MountSpec, PodSpec, Rule};
+use super::container_spec::{Backing, ContainerSpec, EnvValue, EnvVar, Hook, MountSpec, PodSpec};
 use super::env::{Entry, Hidden, Mark};
 use super::lenient::{Filled, Lenient, Object, Present};
-use super::pod::RestartPolicy;
+use super::pod::{RestartPolicy, RestartRule};
 
 pub(super) type Text<const MOST: usize = { bounds::TEXT }> = Lenient<Option<Box<str>>, MOST>;
 pub(super) type Objects<T, const MOST: usize = { bounds::ITEMS }> = Lenient<Vec<Lenient<Object<T>>>, MOST>;
@@ -145,19 +147,6 @@ struct VolumeWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct RuleWire {
-    exit_codes: Member<ExitCodesWire>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ExitCodesWire {
-    operator: Text,
-    values: Lenient<Vec<Lenient<Option<i64>>>>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
 struct LifecycleWire {
     post_start: Member<HookWire>,
 }
@@ -244,6 +233,11 @@ impl ContainerSpecWire {
     /// What its environment says about its role.
     pub(super) fn mark(&self) -> Mark {
         Mark::read(self.env.value.iter().map(|entry| entry.value.0.entry()))
+    }
+
+    /// After which exit codes the node starts the container again.
+    pub(super) fn restart_rules(&self) -> Vec<RestartRule> {
+        rules::read(&self.restart_policy_rules)
     }
 
     fn read(self, malformed: bool, volumes: &Volumes<'_>) -> ContainerSpec {
@@ -352,19 +346,6 @@ impl VolumeWire {
             Some("File" | "FileOrCreate" | "Socket" | "CharDevice" | "BlockDevice") => Backing::HostFile,
             _ if configuration.iter().any(|source| source.value.0) => Backing::Configuration,
             _ => Backing::Data,
-        }
-    }
-}
-
-impl RuleWire {
-    /// What cannot be read is taken for the worse.
-    fn read(&self) -> Rule {
-        let codes = self.exit_codes.value.as_ref();
-        let has_zero = |codes: &ExitCodesWire| codes.values.value.iter().any(|code| code.value == Some(0));
-        match codes.and_then(|codes| codes.operator.value.as_deref()) {
-            Some("In") if !codes.is_some_and(|codes| has_zero(codes)) => Rule::OnFailure,
-            Some("NotIn") if codes.is_some_and(|codes| has_zero(codes)) => Rule::OnFailure,
-            _ => Rule::OnSuccess,
         }
     }
 }

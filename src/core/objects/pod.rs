@@ -53,15 +53,23 @@ pub struct Container {
     pub image: Box<str>,
     /// The container's own `restartPolicy` (Kubernetes 1.34 and later), which outranks the pod's.
     pub restart_policy: Option<RestartPolicy>,
-    /// Whether the container has `restartPolicyRules` (Kubernetes 1.34 and later), which may restart it after some exit codes
-    /// whatever its policy.
-    pub has_restart_rules: bool,
+    /// `restartPolicyRules` (Kubernetes 1.34 and later), which may restart it after some exit codes whatever its policy.
+    pub restart_rules: Vec<RestartRule>,
     /// What its environment says about its role.
     pub mark: Mark,
     /// What decides which program an exit image would be started with; for sidecars only.
     pub facts: Option<Box<ContainerFacts>>,
     /// The entry of `status.containerStatuses` with this name, if the node reported one.
     pub status: Option<ContainerStatus>,
+}
+
+/// One of the `restartPolicyRules` of a container: after these exit codes the node starts it again, whatever its policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestartRule {
+    /// Whether it matches the codes that are not listed (`NotIn`), rather than those that are (`In`).
+    pub not_in: bool,
+    /// The exit codes.
+    pub codes: Vec<i64>,
 }
 
 /// One of `status.containerStatuses`.
@@ -211,6 +219,27 @@ impl Container {
         self.restart_policy.as_ref().unwrap_or(&pod.restart_policy)
     }
 
+    /// Whether the node may start the container again after some exit code, whatever its policy.
+    #[must_use]
+    pub const fn has_restart_rules(&self) -> bool {
+        !self.restart_rules.is_empty()
+    }
+
+    /// Whether the node starts the container again after it has ended with this code, `None` where it did not say with which (Kubernetes:
+    /// `ContainerShouldRestart` in `pkg/api/v1/pod/util.go`); `None` where the policy is not known.
+    #[must_use]
+    pub fn comes_back_after(&self, pod: &Pod, code: Option<i64>) -> Option<bool> {
+        if self.restart_rules.iter().any(|rule| rule.may_match(code)) {
+            return Some(true);
+        }
+        match self.effective_policy(pod) {
+            RestartPolicy::Never => Some(false),
+            RestartPolicy::OnFailure => Some(code != Some(0)),
+            RestartPolicy::Always => Some(true),
+            RestartPolicy::Unknown(_) => None,
+        }
+    }
+
     /// How the container ended, if the node reports it as ended now.
     #[must_use]
     pub fn end(&self) -> Option<&Terminated> {
@@ -218,5 +247,17 @@ impl Container {
             ContainerState::Terminated(end) => Some(end),
             _ => None,
         }
+    }
+}
+
+impl RestartRule {
+    /// One that nobody can read may start the container again after any code.
+    pub(super) const fn unreadable() -> Self {
+        Self { not_in: true, codes: Vec::new() }
+    }
+
+    /// A code that the node does not tell is taken for the one that the rule is about.
+    fn may_match(&self, code: Option<i64>) -> bool {
+        code.is_none_or(|code| self.codes.contains(&code) != self.not_in)
     }
 }

@@ -1,6 +1,6 @@
 //! What a pod costs that is kept.
 
-use super::pod::{Container, ContainerState, ContainerStatus, Pod};
+use super::pod::{Container, ContainerState, ContainerStatus, Pod, RestartRule};
 
 impl Pod {
     /// The bytes of its containers, which is nearly all of it.
@@ -14,7 +14,8 @@ impl Container {
         let texts = self.name.len() + self.image.len() + self.mark.with_image.as_ref().map_or(0, |image| image.len());
         let policy = self.restart_policy.as_ref().map_or(0, |policy| policy.as_str().len());
         let facts = self.facts.as_ref().map_or(0, |facts| facts.weight());
-        size_of::<Self>() + texts + policy + facts + self.status.as_ref().map_or(0, ContainerStatus::weight)
+        let rules: usize = self.restart_rules.iter().map(|rule| size_of::<RestartRule>() + size_of_val(&*rule.codes)).sum();
+        size_of::<Self>() + rules + texts + policy + facts + self.status.as_ref().map_or(0, ContainerStatus::weight)
     }
 }
 

@@ -10,7 +10,7 @@ use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surrounding
 use super::env::Mark;
 use super::job::OwnerWire;
 use super::lenient::{Lenient, Object, Present, Said};
-use super::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
+use super::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, RestartRule, Terminated};
 use crate::decide::command::ContainerFacts;
 use crate::isolated::isolated;
 
@@ -57,7 +57,7 @@ struct ContainerWire {
     name: Text,
     image: Text,
     restart_policy: Text,
-    has_restart_rules: bool,
+    restart_rules: Vec<RestartRule>,
     is_malformed: bool,
     mark: Mark,
     sidecar: Option<Box<ContainerSpecWire>>,
@@ -67,12 +67,11 @@ impl From<ContainerSpecWire> for ContainerWire {
     fn from(all: ContainerSpecWire) -> Self {
         let mark = all.mark();
         let is_malformed = all.name.value.is_none() || all.image.malformed || all.env.malformed;
-        let rules = &all.restart_policy_rules;
         Self {
             name: all.name.clone(),
             image: all.image.clone(),
             restart_policy: all.restart_policy.clone(),
-            has_restart_rules: rules.malformed || !rules.value.is_empty(),
+            restart_rules: all.restart_rules(),
             is_malformed,
             sidecar: mark.is_sidecar().then(|| Box::new(all)),
             mark,
@@ -255,7 +254,7 @@ impl ContainerWire {
             status: statuses.take(&name),
             image: self.image.value.unwrap_or_default(),
             restart_policy: policy(&self.restart_policy),
-            has_restart_rules: self.has_restart_rules,
+            restart_rules: self.restart_rules,
             mark: self.mark,
             facts: self.sidecar.map(facts),
             name,

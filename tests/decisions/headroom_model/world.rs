@@ -123,7 +123,7 @@ impl State {
             name: "main".into(),
             image: "m".into(),
             restart_policy: None,
-            has_restart_rules: false,
+            restart_rules: Vec::new(),
             mark: Mark::default(),
             facts: None,
             status: Some(status),
