@@ -174,7 +174,7 @@ impl Index {
             return Vec::new();
         }
         if self.openkruise.learn(&pod, &self.rules.exit_images) {
-            self.look_soon(|other| other.namespace == pod.namespace);
+            self.look_soon_at(|other| other.last == Some(Reason::ExitCodeProbed) && other.pod.namespace == pod.namespace);
         }
         self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
@@ -217,7 +217,11 @@ impl Index {
 
     /// These pods are looked at when the index is next woken: something around them has changed.
     pub fn look_soon(&mut self, concerned: impl Fn(&Pod) -> bool) {
-        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(&entry.pod)) {
+        self.look_soon_at(|entry| concerned(&entry.pod));
+    }
+
+    fn look_soon_at(&mut self, concerned: impl Fn(&Entry) -> bool) {
+        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(entry)) {
             if let Some(at) = entry.due.replace(Duration::ZERO) {
                 self.due.remove(&(at, uid.clone()));
             }

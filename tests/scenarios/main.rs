@@ -32,6 +32,7 @@ mod openkruise;
 mod predownload;
 mod probe;
 mod prometheus;
+mod promises;
 mod pull_jobs;
 mod restart;
 mod rights;

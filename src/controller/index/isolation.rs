@@ -7,6 +7,7 @@ use super::{Effect, Index, is_over};
 use crate::decide::decision::{Decision, Report};
 use crate::decide::headroom::Need;
 use crate::decide::reason::Reason;
+use crate::decide::terminate::unselected;
 use crate::defects::note;
 use crate::isolated::isolated;
 
@@ -43,7 +44,7 @@ impl Index {
         let decision = if self.selected.may_be_written(uid) {
             (self.decide_pod)(&entry.pod, &entry.memory, &circumstances)
         } else {
-            Decision::quiet(Reason::NotSelected)
+            unselected(&entry.pod)
         };
         self.selected.decided(uid, decision.reason);
         let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {

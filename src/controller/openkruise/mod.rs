@@ -64,7 +64,9 @@ pub struct Known {
     daemons: Daemons,
     /// By the uid of the pod.
     requests: HashMap<Box<str>, RecreateRequest>,
+    /// Of use where its daemon may be asked to stop containers, and kept only there.
     past_exits: PastExits,
+    may_ask: bool,
 }
 
 /// Whether OpenKruise matters at all.
@@ -83,6 +85,7 @@ impl Known {
             daemons: Daemons::default(),
             requests: HashMap::new(),
             past_exits: PastExits::new(),
+            may_ask: rules.ladder.recreate,
         }
     }
 
@@ -122,9 +125,9 @@ impl Known {
         if class == NodeClass::Kubelet && self.daemons.on(&pod.node) == Daemon::Ready { NodeClass::Daemon } else { class }
     }
 
-    /// A pod was seen: how its sidecars ended is remembered. Whether that is news for others.
+    /// A pod was seen: how its sidecars ended is remembered. Whether others may wait for that.
     pub fn learn(&mut self, pod: &Pod, exit_images: &ExitImages) -> bool {
-        self.past_exits.learn(pod, self.requests.get(&pod.uid), exit_images)
+        self.may_ask && self.past_exits.learn(pod, self.requests.get(&pod.uid), exit_images)
     }
 
     /// A request for these containers of a pod is about to be made.

@@ -39,7 +39,9 @@ impl PastExits {
         Self { codes: BTreeMap::new(), order: VecDeque::new(), tries: BTreeMap::new() }
     }
 
-    /// Remembers the sidecars of a pod that ended when their mains were done: somebody stopped them. Whether that is news.
+    /// Remembers the sidecars of a pod that ended when their mains were done: somebody stopped them. Whether a pod may wait for that: one
+    /// that was to find out has found out, or nothing was known of the kind. Another code than before wakes nobody, for sidecars that end
+    /// with one code and another in turn would wake everybody each time.
     pub fn learn(&mut self, pod: &Pod, request: Option<&RecreateRequest>, exit_images: &ExitImages) -> bool {
         if roles::mains_state(pod) != Mains::Done {
             return false;
@@ -64,7 +66,7 @@ impl PastExits {
         {
             self.codes.remove(&oldest);
         }
-        tried || before != Some(code)
+        tried || before.is_none()
     }
 
     /// The exit code of the last sidecar like this one.
@@ -111,13 +113,24 @@ fn key(pod: &Pod, sidecar: &Container) -> Key {
 mod tests {
     use super::*;
 
+    /// A pod that waits for another one's try is woken by its end, whatever the code.
+    #[test]
+    fn bug10_only_what_somebody_may_wait_for_is_news() {
+        let mut exits = PastExits::new();
+        let key = || -> Key { ("ns".into(), "log".into(), "log:1".into()) };
+        assert!(exits.remember(key(), 0));
+        assert!([143, 0, 143].iter().all(|code| !exits.remember(key(), *code)));
+        exits.tries.insert(key(), Try { pod: "p".into(), until: Duration::MAX });
+        assert!(exits.remember(key(), 143));
+        assert!(!exits.remember(key(), 143));
+    }
+
     #[test]
     fn the_oldest_is_forgotten() {
         let mut exits = PastExits::new();
         let key = |number: usize| -> Key { ("ns".into(), "log".into(), number.to_string().into()) };
         for number in 0..=KEPT {
             assert!(exits.remember(key(number), 143));
-            assert!(exits.remember(key(number), 0));
             assert!(!exits.remember(key(number), 0));
         }
         assert_eq!((exits.codes.len(), exits.order.len()), (KEPT, KEPT));

@@ -38,6 +38,21 @@ pub fn decide(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decisio
     unless_said(when_free(decision, memory, around), memory)
 }
 
+/// What is said of a pod that is none of those that are to be ended: whatever else it is, nothing is written and nothing is told. One that
+/// could not be ended by anybody need not be kept either.
+#[must_use]
+pub fn unselected(pod: &Pod) -> Decision {
+    Decision::quiet(if pod.deleting {
+        Reason::PodDeleting
+    } else if pod.phase.is_terminal() {
+        Reason::PodFinished
+    } else if roles::sidecars(pod).next().is_none() {
+        Reason::NoSidecar
+    } else {
+        Reason::NotSelected
+    })
+}
+
 /// One write per pod at a time, and a pause after one that failed.
 fn when_free(decision: Decision, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     if decision.action.is_none() {
