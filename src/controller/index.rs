@@ -5,11 +5,13 @@
 
 mod around;
 mod census;
+mod denied;
 mod entry;
 mod isolation;
 mod jobs;
 mod requests;
 mod restarts;
+mod since;
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -17,7 +19,9 @@ use std::time::Duration;
 use self::census::Census;
 pub use self::census::Timed;
 use self::entry::Entry;
+use self::jobs::Lines;
 use self::restarts::Begun;
+use self::since::SinceBegun;
 use super::budgets::Budgets;
 use super::derive::Pushed;
 use super::nodes::{Learned, Nodes};
@@ -30,6 +34,7 @@ use crate::decide::decision::{Action, Decision, Report};
 use crate::decide::derived_images::Paths;
 use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Ledger, Need};
+use crate::decide::image_troubles::ImageTroubles;
 use crate::decide::ladder::Ladder;
 use crate::decide::memory::Memory;
 use crate::decide::node_table::NodeTable;
@@ -111,6 +116,8 @@ pub struct Index {
     headroom: Ledger,
     /// Restarts of single containers that have been begun, by the uid of the pod.
     restarting: HashMap<Box<str>, Begun>,
+    lines: Lines,
+    image_troubles: ImageTroubles,
     due: BTreeSet<(Duration, Box<str>)>,
     /// When all pods are looked at.
     all_due: Duration,
@@ -142,6 +149,8 @@ impl Index {
             entries,
             headroom,
             restarting,
+            lines: Lines::default(),
+            image_troubles: ImageTroubles::default(),
             due,
             all_due,
             ready,
@@ -165,6 +174,7 @@ impl Index {
         self.selected.listed(|uid| self.entries.contains_key(uid));
         self.restarting.retain(|_, begun| begun.list == self.list);
         self.headroom.pod_list_ends(self.list);
+        self.forget_jobs();
         self.look_at_woken(now)
     }
 
@@ -179,11 +189,7 @@ impl Index {
         self.restarts_shown(&pod, now);
         let uid = pod.uid.clone();
         match self.entries.get_mut(&uid) {
-            Some(entry) => {
-                entry.pod = pod;
-                entry.fresh = true;
-                entry.list = self.list;
-            }
+            Some(entry) => entry.show(pod, self.list),
             None => {
                 self.entries.insert(uid.clone(), Entry::new(pod, self.list));
             }
@@ -282,6 +288,7 @@ impl Index {
     /// A write has come back.
     pub fn written(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
         let uid = write.target.uid.clone();
+        self.swap_settled(&write, outcome, now);
         let Some(entry) = self.entries.get_mut(&uid) else {
             // The pod is gone; what was done to it is still told.
             return if matches!(outcome, Outcome::Applied(_)) {
@@ -349,19 +356,21 @@ impl Index {
     fn begin(&mut self, uid: &str, decision: Decision, now: Duration) -> Option<Write> {
         let action = decision.action?;
         let entry = self.entries.get_mut(uid)?;
-        if matches!(action, Action::Swap(_)) {
+        if let Action::Swap(swaps) = &action {
             let pod = &entry.pod;
             if let Some((provider, rate)) = self.nodes.budget(pod)
                 && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
             {
                 return None;
             }
+            swaps.iter().for_each(|swap| self.image_troubles.tried(pod, &swap.to, now));
             self.nodes.probe_starts(pod, now.saturating_add(patience(pod).min(PROBE_PATIENCE)).saturating_add(PROBE_MARGIN), now);
         }
         if let Action::Recreate(containers) = &action {
             self.openkruise.request_begins(&entry.pod, containers, now);
         }
         entry.memory.in_flight = true;
+        entry.since = SinceBegun::default();
         self.headroom.need(&entry.pod, Need::Held);
         if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
             record.begun(now);

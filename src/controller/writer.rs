@@ -138,8 +138,12 @@ impl Writer {
         Self { metrics: Some(metrics), ..self }
     }
 
-    /// Does what was decided, within the deadline, if this process leads.
+    /// Does what was decided, within the deadline, if this process leads. Where it does not, nothing is sent, and nothing that is seen later
+    /// may be taken for it: as with a conflict.
     pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
+        if !self.leadership.holds() {
+            return Outcome::Conflict;
+        }
         let written = self.in_time(action.resource(), async {
             let outcome = match action {
                 Action::Swap(swaps) => self.swap(target, swaps).await?,

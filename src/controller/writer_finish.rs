@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::clock::time_of_day;
 use super::writer::{Outcome, Target, Writer, params};
 use crate::decide::decision::Finish;
+use crate::objects::pod::PHASE_WRITTEN;
 use crate::objects::wire::PodWire;
 
 /// The annotation by whose change a kubelet notices the phase; its value is the time of the write, so that each write changes it.
@@ -32,7 +33,7 @@ impl Writer {
 pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
     let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let condition = json!({
-        "type": "SidecarTerminated", "status": "True", "lastTransitionTime": seconds, "message": "Terminated by Sidecar Terminator",
+        "type": PHASE_WRITTEN, "status": "True", "lastTransitionTime": seconds, "message": "Terminated by Sidecar Terminator",
     });
     let mut metadata = json!({"uid": uid});
     if let Some(version) = &finish.version {

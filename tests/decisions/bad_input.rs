@@ -45,9 +45,10 @@ fn a_very_long_image_is_told_in_a_short_note() {
 }
 
 #[test]
-fn one_bad_image_keeps_the_whole_pod_as_it_is() {
+fn e1_19_one_bad_image_keeps_no_other_sidecar_and_is_told_after_them() {
     let pod = ready().with(sidecar_with_image("broken", "Not An Image").running());
-    warns(&pod, Reason::ExitImageInvalid);
+    swaps(&pod, &["sidecar"]);
+    warns(&pod.but("sidecar", |sidecar| sidecar.ended(0)), Reason::ExitImageInvalid);
 }
 
 #[test]

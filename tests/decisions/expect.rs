@@ -6,6 +6,7 @@ use swaplet::decide::circumstances::{Circumstances, NodeFacts};
 use swaplet::decide::decision::{Decision, Report};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::{Ledger, Swapped};
+use swaplet::decide::image_troubles::ImageTroubles;
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
 use swaplet::decide::node_class::NodeClass;
@@ -43,6 +44,8 @@ pub struct Life {
     pub rules: ExitImages,
     pub ladder: Ladder,
     pub headroom: Ledger,
+    pub line_moved: Option<Duration>,
+    pub image_troubles: ImageTroubles,
     pub node: NodeClass,
     pub openkruise: Neighbour,
     pub facts: NodeFacts,
@@ -71,6 +74,8 @@ impl Life {
             rules,
             ladder: Ladder::default(),
             headroom: Ledger::default(),
+            line_moved: None,
+            image_troubles: ImageTroubles::default(),
             node: NodeClass::Kubelet,
             openkruise: Neighbour::default(),
             facts: NodeFacts::default(),
@@ -98,6 +103,8 @@ impl Life {
             exit_images: &self.rules,
             ladder: &self.ladder,
             headroom: &self.headroom,
+            line_moved: self.line_moved,
+            image_troubles: &self.image_troubles,
             node: self.node,
             facts: self.facts,
             openkruise,
@@ -114,6 +121,7 @@ impl Life {
         self.memory.observe(pod, &self.rules, self.now);
         self.memory.observe_request(self.openkruise.request.as_ref(), self.now);
         self.headroom.observe(pod, Swapped::of(pod, &self.memory, &self.rules), 0);
+        self.image_troubles.observe(pod, &self.memory, self.now);
         let decision = decide(pod, &self.memory, &self.around());
         for report in &decision.reports {
             assert!(self.memory.first_time(report.reason), "{:?} is said again", report.reason);

@@ -208,7 +208,11 @@ fn a_write_whose_answer_was_lost_is_taken_as_made_once_the_phase_shows_it() {
     let decision = life.later(QUIET_SECONDS).sees(&ready("Never"));
     finish_of(&decision);
     life.memory.finish.as_mut().unwrap().begun(life.now);
-    life.is_silent(&version(&ready("Never").phase("Succeeded"), "8"), Reason::FinishPending);
+    // A phase of the node itself comes without the condition, and is not taken for ours.
+    let by_itself = version(&ready("Never").phase("Succeeded"), "8");
+    life.is_silent(&by_itself, Reason::PodFinished);
+    let ours = by_itself.set("/status/conditions", serde_json::json!([{"type": "SidecarTerminated", "status": "True"}]));
+    life.is_silent(&ours, Reason::FinishPending);
 }
 
 #[test]

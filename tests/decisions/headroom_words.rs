@@ -1,5 +1,7 @@
 //! What decisions make of the answers of the ledger, and what they tell it.
 
+use std::time::Duration;
+
 use swaplet::decide::explain::explain;
 use swaplet::decide::headroom::{Need, Swapped};
 use swaplet::decide::reason::Reason;
@@ -68,7 +70,9 @@ fn who_waits_is_silent() {
     life.headroom.observe(&first, Swapped::default(), 0);
     life.headroom.need(&first, Need::Swaps(1));
     life.is_silent(&done("b"), Reason::HeadroomWait);
-    life.later(3600).is_silent(&done("b"), Reason::HeadroomWait);
+    // As long as the line gets on.
+    life.later(3600).line_moved = Some(Duration::from_secs(3600));
+    life.is_silent(&done("b"), Reason::HeadroomWait);
 }
 
 /// Never a swap on a guess: a while in silence, then one Warning.

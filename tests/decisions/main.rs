@@ -24,6 +24,7 @@ mod openkruise;
 mod parity;
 mod pins;
 mod predownload;
+mod promises;
 mod proofs;
 mod properties;
 mod reasons;

@@ -13,6 +13,7 @@ use swaplet::decide::circumstances::{Circumstances, NodeFacts};
 use swaplet::decide::command::{ContainerFacts, StandardPaths, resolve};
 use swaplet::decide::exit_images::ExitImages;
 use swaplet::decide::headroom::{Headroom, Ledger, Swapped};
+use swaplet::decide::image_troubles::ImageTroubles;
 use swaplet::decide::ladder::Ladder;
 use swaplet::decide::memory::Memory;
 use swaplet::decide::node_class::NodeClass;
@@ -98,9 +99,11 @@ fn decide(pod: &Pod) {
     let (rules, past_exits, mut headroom) = (exit_images(), PastExits::default(), Ledger::default());
     let ladder = Ladder { finish: true, ..Ladder::default() };
     let mut memory = Memory::default();
+    let mut image_troubles = ImageTroubles::default();
     for seconds in [0, 1, 600, u64::from(u32::MAX)] {
         let now = Duration::from_secs(seconds);
         memory.observe(pod, &rules, now);
+        image_troubles.observe(pod, &memory, now);
         headroom.observe(pod, Swapped::of(pod, &memory, &rules), 0);
         let openkruise = OpenKruise {
             seen: true,
@@ -114,6 +117,8 @@ fn decide(pod: &Pod) {
             exit_images: &rules,
             ladder: &ladder,
             headroom: &headroom,
+            line_moved: None,
+            image_troubles: &image_troubles,
             node: NodeClass::Kubelet,
             facts: NodeFacts::default(),
             openkruise,

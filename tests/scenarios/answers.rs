@@ -200,7 +200,9 @@ async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
         world.wait(3600).await;
         let times = life.line.patched_at();
         assert!(times.len() >= 4, "{times:?}");
-        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)), "{times:?}");
+        // One denial alone may be of the moment.
+        assert!(times[1] - times[0] >= Duration::from_secs(5), "{times:?}");
+        assert!(times[1..].windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_secs(60)), "{times:?}");
         let notes = world.notes("p");
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].0 == "WriteDenied" && notes[0].1.contains(words), "{notes:?}");

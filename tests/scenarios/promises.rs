@@ -1,10 +1,191 @@
 //! No Job waits for ever or fails by us, and nothing is told that was not done: over time, and whatever the API server answers.
 
-use swaplet::controller::selection::Selection;
-use swaplet_testbed::apiserver::Verb;
+use std::time::Duration;
 
-use super::harness::World;
-use super::objects::{main_container, pod, pod_of};
+use http::Method;
+use serde_json::{Value, json};
+use swaplet::controller::index::{Effect as Told, Index, Rules};
+use swaplet::controller::selection::Selection;
+use swaplet::controller::writer::Outcome;
+use swaplet::decide::decision::Action;
+use swaplet::decide::ladder::{Ladder, Rung};
+use swaplet::decide::reason::Reason;
+use swaplet::objects::node::NodeWire;
+use swaplet::objects::pod::Pod;
+use swaplet::objects::wire::PodWire;
+use swaplet_testbed::apiserver::{Effect, Verb};
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::{job_controller, scheduler};
+
+use super::harness::{World, rules};
+use super::node::{Kubelet, running, status, terminated};
+use super::objects::{EXIT, main_container, pod, pod_of, sidecar};
+
+const LATER: Duration = Duration::from_secs(20);
+
+// ---- bug 8: answers that come after what the watch has shown
+
+/// The pod `p` in a version, with its main done and in this phase.
+fn seen(version: u32, phase: &str, image: &str) -> Pod {
+    let mut pod = pod("p", "Never");
+    pod["metadata"]["uid"] = "p".into();
+    pod["metadata"]["resourceVersion"] = version.to_string().into();
+    pod["spec"]["containers"][1]["image"] = image.into();
+    let statuses = [status(&main_container(), terminated(0, 0)), status(&sidecar("side"), running())];
+    let conditions = if version > 1 { json!([{"type": "SidecarTerminated", "status": "True"}]) } else { json!([]) };
+    pod["status"] = json!({"phase": phase, "containerStatuses": statuses, "conditions": conditions});
+    serde_json::from_value::<PodWire>(pod).unwrap().read().unwrap()
+}
+
+/// It knows the node of the pod.
+fn index(ladder: Ladder) -> Index {
+    let mut index = Index::new(Rules { ladder, ..rules() });
+    let node = json!({"metadata": {"name": "node-1", "uid": "node-1"}});
+    index.nodes.list_starts();
+    index.nodes.listed(&serde_json::from_value::<NodeWire>(node).unwrap().read().unwrap());
+    index.nodes.list_ends();
+    index
+}
+
+fn reasons(effects: &[Told]) -> Vec<Reason> {
+    let notices = effects.iter().filter_map(|effect| if let Told::Notice(notice) = effect { Some(notice.report.reason) } else { None });
+    notices.collect()
+}
+
+/// The kubelet takes the phase back, and the answer to the write comes after that.
+#[test]
+fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
+    let mut index = index(Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() });
+    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    index.wake(LATER);
+    let write = index.next_write(LATER).0.unwrap();
+    assert!(matches!(write.action, Action::Finish(_)));
+    index.apply(seen(2, "Succeeded", "side:1"), LATER);
+    index.apply(seen(3, "Running", "side:1"), LATER);
+    let told = index.written(write, &Outcome::Applied(Vec::new()), LATER);
+    assert_eq!(reasons(&told), [Reason::PhaseWritten]);
+    let (again, _) = index.next_write(LATER);
+    assert!(matches!(again.map(|write| write.action), Some(Action::Finish(_))), "it is written again at once");
+    for minute in 1..10 {
+        assert_eq!(reasons(&index.wake(LATER + Duration::from_secs(60 * minute))), [], "no end is told of a pod that runs");
+    }
+    assert_eq!(index.len(), 1);
+}
+
+/// An older state that is delivered late is no reason to write twice.
+#[test]
+fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
+    let mut index = index(Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() });
+    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    index.wake(LATER);
+    let write = index.next_write(LATER).0.unwrap();
+    let mut older = seen(1, "Running", "side:1");
+    older.version = "1.5".into();
+    index.apply(older, LATER);
+    index.written(write, &Outcome::Applied(Vec::new()), LATER);
+    assert_eq!(index.next_write(LATER).0, None);
+    index.apply(seen(2, "Succeeded", "side:1"), LATER);
+    assert_eq!(index.next_write(LATER).0, None);
+}
+
+#[test]
+fn bug8_a_late_answer_to_a_swap_does_not_override_the_users_own_image() {
+    let mut index = index(Ladder::default());
+    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    let write = index.next_write(Duration::ZERO).0.unwrap();
+    index.apply(seen(2, "Running", EXIT), Duration::ZERO);
+    index.apply(seen(3, "Running", "side:2"), Duration::ZERO);
+    index.written(write, &Outcome::Applied(vec![EXIT.into()]), Duration::ZERO);
+    let again = index.next_write(Duration::ZERO).0.unwrap();
+    assert!(matches!(&again.action, Action::Swap(swaps) if *swaps[0].from == *"side:2"), "{again:?}");
+}
+
+// ---- V2: what is told was written
+
+/// `repro/promises/rep_phase.py`: an exit image that cannot be pulled, and an API server that takes no phase.
+#[tokio::test(start_paused = true)]
+async fn v2_a_phase_that_was_never_written_is_not_told_after_a_swap() {
+    for fault in [Effect::reply(503).into(), Effect::Drop] {
+        let world = World::new();
+        world.run_pod(&pod("p", "OnFailure")).await;
+        world.start_kubelet(Kubelet { pulls: false, stop_code: 143, ..Kubelet::default() });
+        let refused = world.fault(fault, |rule| rule.verb(Verb::Patch).subresource("status"));
+        let _life = world.start_controller_that_may_finish();
+        world.wait(1).await;
+        world.ends("p", "main", 0).await;
+        world.wait(600).await;
+        let told = world.events("p");
+        assert!(told.contains(&"ExitImageNotPulled".to_owned()) && !told.contains(&"PhaseWritten".to_owned()), "{told:?}");
+        assert!(world.requests().iter().any(|request| request.subresource == "status"), "it was not tried");
+        world.end_fault(refused);
+        world.wait(300).await;
+        assert_eq!((world.phase("p").as_str(), world.events("p").iter().filter(|told| *told == "PhaseWritten").count()), ("Succeeded", 1));
+    }
+}
+
+/// The same, and the pod ends by itself at last: the phase is the node's, not ours.
+#[test]
+fn v2_a_phase_of_the_node_is_not_told_as_ours() {
+    let mut index = index(Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() });
+    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    index.wake(LATER);
+    let write = index.next_write(LATER).0.unwrap();
+    let lost = Outcome::Failed { error: "no answer".to_owned(), retry_after: None };
+    assert_eq!(reasons(&index.written(write, &lost, LATER)), []);
+    let mut by_itself = seen(1, "Succeeded", "side:1");
+    by_itself.version = "9".into();
+    assert_eq!(reasons(&index.apply(by_itself, LATER)), []);
+}
+
+#[test]
+fn v2_a_swap_whose_answer_is_lost_is_told_when_it_is_seen_and_not_before() {
+    let mut index = index(Ladder::default());
+    index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
+    let write = index.next_write(Duration::ZERO).0.unwrap();
+    let lost = Outcome::Failed { error: "no answer".to_owned(), retry_after: None };
+    assert_eq!(reasons(&index.written(write, &lost, Duration::ZERO)), []);
+    assert_eq!(reasons(&index.apply(seen(2, "Running", "side:2"), Duration::ZERO)), [], "somebody else's image");
+    assert_eq!(reasons(&index.apply(seen(3, "Running", EXIT), Duration::ZERO)), [Reason::SidecarSwapped]);
+}
+
+// ---- bug 11: a policy that does not know the exit image
+
+#[tokio::test(start_paused = true)]
+async fn bug11_a_pod_whose_swap_is_denied_ends_by_its_phase_and_says_why() {
+    let words = "admission webhook \"images.example\" denied the request: image is not signed";
+    for code in [403, 422] {
+        let world = World::new();
+        world.run_pod(&pod("p", "Never")).await;
+        world.fault(Effect::reply(code).message(words), |rule| rule.verb(Verb::Patch).resource("pods").subresource(""));
+        let _life = world.start_controller_that_may_finish();
+        world.wait(1).await;
+        world.ends("p", "main", 0).await;
+        world.wait(30).await;
+        assert_eq!((world.phase("p").as_str(), world.image("p").as_str()), ("Succeeded", "side:1"));
+        let notes = world.notes("p");
+        assert_eq!(notes.iter().map(|(reason, _)| reason.as_str()).collect::<Vec<_>>(), ["WriteDenied", "PhaseWritten"], "{notes:?}");
+        assert!(notes.iter().all(|(_, note)| note.contains(words)), "{notes:?}");
+        assert_eq!(world.patches("p"), 3, "two swaps, for one denial may be of the moment, and the phase");
+    }
+}
+
+/// What failed is the guard of our own patch: the pod was another by then.
+#[tokio::test(start_paused = true)]
+async fn bug11_a_guard_that_fails_is_no_denial() {
+    let (world, _life) = World::with_pod("OnFailure").await;
+    world.next_patch_fault(Effect::Delay(Duration::from_secs(2)));
+    world.ends("p", "main", 0).await;
+    world.wait(1).await;
+    world.set_image("p", "side:2").await;
+    world.wait(3).await;
+    assert_eq!((world.image("p").as_str(), world.patches("p")), (EXIT, 2));
+    world.start_kubelet(Kubelet::default());
+    world.wait(10).await;
+    assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
+    world.is_quiet().await;
+}
+
+// ---- bug 12: finished pods are not kept
 
 #[tokio::test(start_paused = true)]
 async fn bug12_a_controller_that_ends_nothing_keeps_no_finished_and_no_unmarked_pods() {
@@ -24,4 +205,50 @@ async fn bug12_a_controller_that_ends_nothing_keeps_no_finished_and_no_unmarked_
     assert_eq!(life.pods_kept(), 0);
     assert_eq!(world.count(Verb::Patch), 0);
     world.is_quiet().await;
+}
+
+// ---- V3, on a node
+
+fn on_a_node(world: &World, change: impl FnOnce(&mut NodeOptions)) {
+    let mut options = NodeOptions::new("node-1", Profile::kubelet());
+    change(&mut options);
+    tokio::spawn(VirtualNode::new(world.server.client_as("node"), world.server.clock(), options).run());
+}
+
+/// A main that ends after two seconds, and a sidecar that exits with 143.
+fn played() -> Vec<Value> {
+    let (mut main, mut side) = (main_container(), sidecar("side"));
+    main["args"] = json!(["run=2s"]);
+    side["args"] = json!(["run=forever", "term=143"]);
+    vec![main, side]
+}
+
+/// `repro/promises/rep_never.py`: what is known of an exit image fails no further Job.
+#[tokio::test(start_paused = true)]
+async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
+    let world = World::new();
+    let clock = world.server.clock();
+    tokio::spawn(job_controller::run(world.server.client_as("job-controller"), clock));
+    tokio::spawn(scheduler::run(world.server.client_as("scheduler"), clock));
+    on_a_node(&world, |options| options.images.missing = vec![EXIT.parse().unwrap()]);
+    let _life = world.start_controller_that_may_finish();
+    world.wait(1).await;
+    world.create(&pod_of("first", "OnFailure", played())).await;
+    for _ in 0..60 {
+        world.wait(1).await;
+        if world.events("first").contains(&"ExitImageNotPulled".to_owned()) {
+            break;
+        }
+    }
+    let spec = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": played()});
+    for nth in 0..5 {
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("job{nth}")},
+            "spec": {"backoffLimit": 1, "template": {"spec": spec}}});
+        world.request(Method::POST, "/apis/batch/v1/namespaces/default/jobs", "application/json", &job).await;
+    }
+    world.wait(120).await;
+    for nth in 0..5 {
+        let job = world.server.peek("jobs.batch", "default", &format!("job{nth}")).unwrap();
+        assert_eq!((&job["status"]["succeeded"], &job["status"]["failed"]), (&json!(1), &Value::Null), "{}", job["status"]);
+    }
 }

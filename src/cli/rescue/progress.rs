@@ -108,7 +108,9 @@ impl Row {
         let told = |reason| self.told.iter().any(|report| report.reason == reason);
         // A Job that nobody sees is waited for until that is told.
         let is_unknown = self.reason == Some(Reason::JobUnknown) && told(Reason::JobUnknown);
-        self.over.is_none() && !told(Reason::WriteDenied) && !is_unknown && !self.reason.is_some_and(Reason::needs_a_hand)
+        // What is denied of one way leads on to the next.
+        let is_denied = told(Reason::WriteDenied) && self.reason == Some(Reason::WriteBackoff);
+        self.over.is_none() && !is_denied && !is_unknown && !self.reason.is_some_and(Reason::needs_a_hand)
     }
 
     fn is_well(&self) -> bool {

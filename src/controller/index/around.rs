@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::jobs::Lines;
 use super::{Index, Known, Rules};
 use crate::decide::circumstances::Circumstances;
 use crate::decide::explain::{Explanation, explain};
 use crate::decide::headroom::Ledger;
+use crate::decide::image_troubles::ImageTroubles;
 use crate::decide::memory::Memory;
 use crate::decide::roles;
 use crate::nodes::Nodes;
@@ -17,6 +19,8 @@ pub(super) struct Around<'a> {
     pub(super) nodes: &'a Nodes,
     pub(super) headroom: &'a Ledger,
     pub(super) openkruise: &'a Known,
+    pub(super) image_troubles: &'a ImageTroubles,
+    pub(super) lines: &'a Lines,
 }
 
 impl<'a> Around<'a> {
@@ -27,6 +31,8 @@ impl<'a> Around<'a> {
             exit_images: &self.rules.exit_images,
             ladder: &self.rules.ladder,
             headroom: self.headroom,
+            line_moved: self.lines.moved(pod),
+            image_troubles: self.image_troubles,
             node: self.openkruise.class(pod, node),
             facts,
             openkruise: self.openkruise.around(pod),
@@ -46,7 +52,8 @@ impl Index {
         memory.observe(&pod, &self.rules.exit_images, now);
         memory.observe_request(self.openkruise.around(&pod).request, now);
         memory.said.clear();
-        let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
+        let Self { rules, nodes, headroom, openkruise, image_troubles, lines, .. } = self;
+        let around = Around { rules, nodes, headroom, openkruise, image_troubles, lines };
         explain(&pod, &memory, &around.of(&pod, &memory, now), &self.nodes.why(&pod, now))
     }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::census::Counted;
+use super::since::{self, SinceBegun};
 use super::{Effect, Timed, Write, is_over, notice};
-use crate::decide::decision::{Action, Decision, Report, Swap};
+use crate::decide::decision::{Action, Decision, Swap};
 use crate::decide::headroom::{Ledger, Swapped};
 use crate::decide::ladder::Rung;
 use crate::decide::memory::Memory;
@@ -14,16 +15,12 @@ use crate::decide::proof;
 use crate::decide::reason::Reason;
 use crate::nodes::Nodes;
 use crate::objects::pod::Pod;
-use crate::writer::{Outcome, Target};
+use crate::writer::Outcome;
 
 /// The wait after the first failed write; it doubles with each further one.
 pub(super) const FIRST_RETRY: Duration = Duration::from_millis(500);
 /// The longest wait after failed writes.
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// The first wait after a denial: an administrator has to change something.
-const DENIED_RETRY: Duration = Duration::from_secs(60);
-/// The longest wait after denials.
-const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
 /// A pod with what is known of it besides what it shows.
 pub(super) struct Entry {
@@ -32,8 +29,10 @@ pub(super) struct Entry {
     pub(super) last: Option<Reason>,
     /// The class of its node, when it was decided about.
     pub(super) class: NodeClass,
-    /// What to tell if a write turns out to have been applied whose answer was lost.
-    pub(super) unconfirmed: Option<Report>,
+    /// A write whose answer was lost, and which is told if it turns out to have been applied.
+    pub(super) unconfirmed: Option<Write>,
+    /// What the watch has shown since the write that is under way has begun.
+    pub(super) since: SinceBegun,
     /// The restarts of swaps, as the watch has shown them.
     pub(super) swapped: Swapped,
     /// The watch has shown another state, which has not been looked at.
@@ -58,6 +57,7 @@ impl Entry {
             last: None,
             class: NodeClass::Unknown,
             unconfirmed: None,
+            since: SinceBegun::default(),
             swapped,
             fresh: true,
             unseen: None,
@@ -78,12 +78,9 @@ impl Entry {
         for report in &decision.reports {
             effects.extend(self.tell(report, headroom));
         }
-        let memory = &self.memory;
-        let confirmed = self.unconfirmed.take_if(|report| match report.reason {
-            Reason::RecreateRequested => memory.request_seen_at.is_some(),
-            _ => memory.first_write().is_some(),
-        });
-        effects.extend(notice(Target::of(&self.pod), confirmed));
+        let (pod, memory) = (&self.pod, &self.memory);
+        let confirmed = self.unconfirmed.take_if(|write| since::shows(pod, memory, &write.action));
+        effects.extend(confirmed.and_then(|write| notice(write.target, write.report)));
         if let (true, Some((at, method))) = (is_end(decision.reason), self.memory.ending()) {
             effects.push(Effect::Ended(self.timed(at, method, now)));
         }
@@ -108,17 +105,10 @@ impl Entry {
             Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
             Outcome::Gone => Vec::new(),
             Outcome::Failed { retry_after, .. } => {
-                self.unconfirmed = write.report;
+                self.unconfirmed = Some(write).filter(|write| write.report.is_some());
                 self.back_off(now, FIRST_RETRY, LAST_RETRY, *retry_after)
             }
-            Outcome::Denied(words) => {
-                let mut effects = self.back_off(now, DENIED_RETRY, LAST_DENIED_RETRY, None);
-                if self.memory.first_time(Reason::WriteDenied) {
-                    let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
-                    effects.extend(notice(write.target, Some(Report { reason: Reason::WriteDenied, note })));
-                }
-                effects
-            }
+            Outcome::Denied(words) => self.denied(write, words, now),
         }
     }
 
@@ -131,10 +121,13 @@ impl Entry {
     pub(super) fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {
         self.memory.failures = 0;
         self.memory.not_before = None;
+        self.memory.denied.forget(write.action.rung());
         self.unconfirmed = None;
         // The event of our own write may come later; until then this is what we know to be stored.
         match &write.action {
             Action::Swap(swaps) => self.swapped(swaps, stored, now),
+            // What the watch has shown meanwhile may be newer: the node has taken the phase back.
+            Action::Finish(_) if self.since.any => self.memory.finish.iter_mut().for_each(|record| record.written_unseen(now)),
             Action::Finish(finish) => {
                 self.pod.phase = finish.phase;
                 self.memory.finish.iter_mut().for_each(|record| record.written(now));
@@ -150,7 +143,10 @@ impl Entry {
         for (swap, image) in swaps.iter().zip(stored) {
             if let Some(container) = self.pod.containers.get_mut(swap.index) {
                 self.memory.swapped(container, image, now);
-                container.image.clone_from(image);
+                // The watch has shown this swap, or what somebody has done since.
+                if !self.since.images {
+                    container.image.clone_from(image);
+                }
             }
         }
     }
@@ -166,17 +162,4 @@ impl Entry {
 /// Whether a pod has ended that something was written for.
 const fn is_end(reason: Reason) -> bool {
     matches!(reason, Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate)
-}
-
-/// What was tried, in words that follow "forbids to".
-fn attempt(action: &Action) -> String {
-    match action {
-        Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
-        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
-        Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
-    }
-}
-
-fn names(swaps: &[Swap]) -> String {
-    swaps.iter().map(|swap| &*swap.container).collect::<Vec<_>>().join(", ")
 }

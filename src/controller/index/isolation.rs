@@ -38,7 +38,15 @@ impl Index {
         let shown = entry.count(&mut self.headroom, exit_images);
         let learned = entry.proves(&self.nodes, now).and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
         entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
-        let around = Around { rules: &self.rules, nodes: &self.nodes, headroom: &self.headroom, openkruise: &self.openkruise };
+        self.image_troubles.observe(&entry.pod, &entry.memory, now);
+        let around = Around {
+            rules: &self.rules,
+            nodes: &self.nodes,
+            headroom: &self.headroom,
+            openkruise: &self.openkruise,
+            image_troubles: &self.image_troubles,
+            lines: &self.lines,
+        };
         let circumstances = around.of(&entry.pod, &entry.memory, now);
         entry.class = circumstances.node;
         let decision = if self.selected.may_be_written(uid) {

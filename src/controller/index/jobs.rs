@@ -1,19 +1,59 @@
 //! What the pods of one Job have in common: their restarts, who waits for whom, and what is told of the Job.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::{Effect, Entry, Index, Write, notice};
 use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::exit_images::ExitImages;
 use crate::decide::headroom::{Ledger, Need, Swapped};
+use crate::decide::ladder::Rung;
 use crate::decide::reason::Reason;
+use crate::objects::pod::Pod;
 use crate::writer::{Outcome, Target};
 
 /// After this a write without an answer has been applied, or never will be: the API server gives up a request after a minute (its
 /// `--request-timeout`), and a watch shows what was done within another.
 pub(super) const LATE_EFFECT: Duration = Duration::from_secs(120);
 
+/// When swaps were last made in the pods of each Job, by its uid.
+#[derive(Debug, Default)]
+pub(super) struct Lines(HashMap<Box<str>, Duration>);
+
+impl Lines {
+    /// When the line of those that wait for room in the Job of a pod last got on.
+    pub(super) fn moved(&self, pod: &Pod) -> Option<Duration> {
+        self.0.get(&pod.job.as_ref()?.uid).copied()
+    }
+
+    fn moves(&mut self, pod: &Pod, now: Duration) {
+        if let Some(job) = pod.job.as_ref().filter(|_| Ledger::counts(pod)) {
+            self.0.insert(job.uid.clone(), now);
+        }
+    }
+}
+
 impl Index {
+    /// What comes of a swap for other pods.
+    pub(super) fn swap_settled(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
+        let (Some(entry), Action::Swap(swaps)) = (self.entries.get(&write.target.uid), &write.action) else { return };
+        match outcome {
+            Outcome::Applied(_) => {
+                self.lines.moves(&entry.pod, now);
+                swaps.iter().for_each(|swap| self.image_troubles.allowed(&entry.pod, &swap.to));
+            }
+            Outcome::Denied(_) if entry.memory.denied.times(Rung::Swap) > 0 => {
+                swaps.iter().for_each(|swap| self.image_troubles.denied(&entry.pod, &swap.to, now));
+            }
+            Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) | Outcome::Failed { .. } => {}
+        }
+    }
+
+    /// Jobs whose pods are all gone are forgotten.
+    pub(super) fn forget_jobs(&mut self) {
+        self.lines.0.retain(|job, _| self.headroom.has_pods(job));
+    }
+
     /// How many pods wait for others of their Job.
     #[must_use]
     pub const fn waiting_for_headroom(&self) -> usize {
@@ -96,11 +136,12 @@ impl Entry {
 
     /// What is true of the Job is told once for all its pods.
     pub(super) fn tell(&mut self, report: &Report, headroom: &mut Ledger) -> Option<Effect> {
-        let target = if report.reason.regards_job() {
-            Target::job_of(&self.pod).filter(|_| headroom.first_time(&self.pod, report.reason))?
-        } else {
-            self.memory.said.push(report.reason);
-            Target::of(&self.pod)
+        let target = match Target::job_of(&self.pod).filter(|_| report.reason.regards_job()) {
+            Some(job) => headroom.first_time(&self.pod, report.reason).then_some(job)?,
+            None => {
+                self.memory.said.push(report.reason);
+                Target::of(&self.pod)
+            }
         };
         notice(target, Some(report.clone()))
     }

@@ -39,7 +39,7 @@ impl Entry {
         match outcome {
             Outcome::Applied(stored) => self.applied(write, stored, now),
             Outcome::Failed { retry_after, .. } => {
-                self.unconfirmed = write.report;
+                self.unconfirmed = Some(write).filter(|write| write.report.is_some());
                 self.back_off(now, FIRST_RETRY, LAST_REQUEST_RETRY, *retry_after)
             }
             _ => Vec::new(),

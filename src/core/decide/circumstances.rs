@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::exit_images::ExitImages;
 use super::headroom::Ledger;
+use super::image_troubles::ImageTroubles;
 use super::ladder::{Ladder, Rung};
 use super::node_class::NodeClass;
 use super::openkruise::OpenKruise;
@@ -18,6 +19,10 @@ pub struct Circumstances<'a> {
     pub ladder: &'a Ladder,
     /// The restarts that count against the limits of Jobs; it must have observed this state of the pod ([`Ledger::observe`]).
     pub headroom: &'a Ledger,
+    /// When a swap of a pod of the same Job was last made: the line of those that wait for room gets on.
+    pub line_moved: Option<Duration>,
+    /// Exit images that cannot be had.
+    pub image_troubles: &'a ImageTroubles,
     /// The class of the pod's node.
     pub node: NodeClass,
     /// What else is known of it.

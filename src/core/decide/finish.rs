@@ -30,6 +30,8 @@ const QUIET_STATUS: Duration = Duration::from_secs(3);
 const WRITES: u32 = 12;
 /// The pause between two writes on a virtual node, where nobody is known to take the phase back.
 const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
+/// How long a phase that is written may stay unseen, where another state of the pod came before the answer: nobody knows which is newer.
+const UNSEEN: Duration = Duration::from_secs(2);
 /// How long a finished pod on a virtual node is watched: two polls of a provider that is asked for statuses every 5 s.
 const VIRTUAL_SETTLES: Duration = Duration::from_secs(10);
 /// How long a finished pod is watched after its last change: two of the kubelet's comparisons.
@@ -54,6 +56,8 @@ pub struct FinishRecord {
     written_at: Option<Duration>,
     /// A write that has begun and whose answer has not come, or never will.
     under_way: Option<Duration>,
+    /// The last write is applied, and the watch has shown no terminal phase since it has begun.
+    is_unseen: bool,
 }
 
 impl FinishRecord {
@@ -68,6 +72,7 @@ impl FinishRecord {
             writes: 0,
             written_at: None,
             under_way: None,
+            is_unseen: false,
         }
     }
 
@@ -87,11 +92,14 @@ impl FinishRecord {
         self.confirm(pod);
     }
 
-    /// The watch may show a write before its answer comes, or instead of it.
+    /// The watch may show a write before its answer comes, or instead of it. A pod whose containers have ended gets a terminal phase from
+    /// its node too; the condition comes with a write only.
     fn confirm(&mut self, pod: &Pod) {
-        if pod.phase.is_terminal()
-            && let Some(at) = self.under_way
-        {
+        if !pod.phase.is_terminal() {
+            return;
+        }
+        self.is_unseen = false;
+        if let Some(at) = self.under_way.filter(|_| pod.phase_was_written) {
             self.written(at);
         }
     }
@@ -106,6 +114,15 @@ impl FinishRecord {
         if self.under_way.take().is_some() {
             self.writes += 1;
             self.written_at = Some(now);
+            self.is_unseen = false;
+        }
+    }
+
+    /// The same, where the watch has shown another state of the pod since the write has begun.
+    pub fn written_unseen(&mut self, now: Duration) {
+        if self.under_way.is_some() {
+            self.written(now);
+            self.is_unseen = true;
         }
     }
 
@@ -133,6 +150,7 @@ impl FinishRecord {
                 (self.changed_at + QUIET).min(without_others.max(self.unrest_since + PATIENCE))
             }
             // What the worker has begun with the phase taken back ends in a wrong phase, so every moment counts.
+            (true, Some(at)) if self.is_unseen => at + UNSEEN,
             (true, Some(at)) => at,
             (false, None) => Duration::ZERO,
             (false, Some(at)) => at + VIRTUAL_PAUSE,

@@ -64,6 +64,8 @@ pub enum Need {
 pub struct Ledger {
     limits: BTreeMap<Box<str>, Limit>,
     accounts: BTreeMap<Box<str>, Account>,
+    /// The Job in whose account each pod is, whatever its present owner: a Job can let a pod go, or take one over.
+    jobs: BTreeMap<Box<str>, Box<str>>,
     pods_known: bool,
     jobs_known: bool,
     trouble: Option<Box<str>>,
@@ -93,10 +95,16 @@ impl Ledger {
     }
 
     fn count(&mut self, pod: &Pod, swapped: Swapped, list: u64) {
-        let Some(job) = counted_by(pod) else { return };
+        let job = counted_by(pod);
+        if self.jobs.get(&pod.uid).map(|before| &**before) != job {
+            self.pod_gone(pod);
+            self.jobs.extend(job.map(|job| (pod.uid.clone(), job.into())));
+        }
+        let Some(job) = job else { return };
         let Swapped { containers, coming } = swapped;
         let mains_run = roles::mains_state(pod) != Mains::Done;
-        let seen = Seen { restarts: clamp(pod.restarts()), swapped: containers.into(), coming: coming.into(), mains_run };
+        let restarts = clamp(pod.restarts());
+        let seen = Seen { restarts, swapped: containers.into(), coming: coming.into(), mains_run, deleting: pod.deleting };
         self.accounts.entry(job.into()).or_default();
         self.change(job, |account, _| account.observe(&pod.uid, seen, list));
     }
@@ -110,9 +118,27 @@ impl Ledger {
 
     /// A pod is gone, or has ended for good.
     pub fn pod_gone(&mut self, pod: &Pod) {
-        if let Some(job) = counted_by(pod) {
-            self.change(job, |account, _| account.forget(&pod.uid));
+        if let Some(job) = self.jobs.remove(&pod.uid) {
+            self.change(&job, |account, _| account.forget(&pod.uid));
         }
+    }
+
+    /// Whether somebody counts the restarts of this pod.
+    #[must_use]
+    pub fn counts(pod: &Pod) -> bool {
+        counted_by(pod).is_some()
+    }
+
+    /// Whether this pod counts.
+    #[must_use]
+    pub fn has(&self, uid: &str) -> bool {
+        self.jobs.contains_key(uid)
+    }
+
+    /// Whether a pod of this Job counts.
+    #[must_use]
+    pub fn has_pods(&self, job: &str) -> bool {
+        self.accounts.contains_key(job)
     }
 
     /// A list of all pods begins: until it is complete nothing is granted, because restarts may have been missed.
@@ -129,6 +155,8 @@ impl Ledger {
             account.sweep(list);
             held.extend(account.held_pods());
         });
+        let Self { jobs, accounts, .. } = self;
+        jobs.retain(|uid, job| accounts.get(job).is_some_and(|account| account.has(uid)));
         self.wakes.extend(held);
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::denials::Denials;
 use super::evidence::{Footprint, exit_image_shown};
 use super::exit_images::ExitImages;
 use super::finish::FinishRecord;
@@ -21,6 +22,8 @@ pub struct Memory {
     pub not_before: Option<Duration>,
     /// Writes that failed one after another.
     pub failures: u32,
+    /// Writes that the API server forbids.
+    pub denied: Denials,
     /// When all mains were first seen done.
     pub mains_done_at: Option<Duration>,
     /// Swaps that were applied, or whose result is unknown; one per container.

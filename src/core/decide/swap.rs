@@ -1,20 +1,23 @@
 //! The rung `swap`: the images of the sidecars are changed to an exit image, and the node is watched until it has acted.
 
-use std::fmt::Write as _;
+mod plan;
+mod room;
+
 use std::time::Duration;
 
 use super::circumstances::Circumstances;
-use super::decision::{Action, Decision, Report, Swap};
+use super::decision::{Decision, Report};
 use super::derived_images::Paths;
 use super::evidence::{self, Progress};
-use super::headroom::{Headroom, Shortage};
-use super::ladder::{Ladder, Rung, Step};
+use super::ladder::{Rung, Step};
 use super::memory::{Memory, SwapRecord};
 use super::preflight::{Preflight, preflight};
 use super::reason::Reason;
 use super::roles;
 use super::terminate::{Unended, one_per_reason};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
+use plan::Plan;
+pub(super) use room::no_room;
 
 /// What a started exit image may take until it counts as running on: it exits in milliseconds, but its end becomes visible
 /// with the kubelet's next relist (1 s), the poll of a virtual node (5 s), and more under load.
@@ -24,12 +27,8 @@ const SWAP_VISIBLE: Duration = Duration::from_secs(60);
 /// What a node may take to get over a trouble with the exit image before the next rung is tried: two tries of a pull that backs off
 /// for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
-/// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose pod ends at once.
-const JOB_APPEARS: Duration = Duration::from_secs(30);
 /// The grace period where the pod gives none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
-/// How often the image of one container is swapped when something keeps changing it back.
-const SWAPS_PER_CONTAINER: u32 = 3;
 
 /// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later` are the rungs that come after.
 pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
@@ -37,23 +36,16 @@ pub(super) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
         return Step::Next { reports: vec![rejected(pod)], again: None };
     }
     let plan = Plan::make(pod, unended, memory, around);
-    // Swaps that leave other sidecars running only make sense where a later rung ends exactly those.
-    let partly = later.first() == Some(&Rung::Recreate);
-    if !plan.blocked.is_empty() && !partly {
-        return Step::Next { reports: plan.blocked, again: plan.again };
-    }
     if plan.awaits && around.may_swap(pod) {
         return Step::Here(Decision::quiet(Reason::ExitImageAwaited));
     }
+    // Those that can be swapped do not wait for those that cannot.
     if !plan.swaps.is_empty() {
         return if around.may_swap(pod) { plan.decide(pod, memory, around) } else { Step::Next { reports: Vec::new(), again: None } };
     }
-    match pending(pod, unended, !later.is_empty(), memory, around.now) {
-        Step::Here(decision) if decision.reason == Reason::SwapPending && !plan.blocked.is_empty() => {
-            Step::Next { reports: plan.blocked, again: decision.again.into_iter().chain(plan.again).min() }
-        }
-        step => step,
-    }
+    let swapped: Vec<_> = unended.iter().copied().filter(|(index, _)| !plan.has_blocked(*index)).collect();
+    let beside = later.first() == Some(&Rung::Recreate);
+    plan.left_over(pending(pod, &swapped, !later.is_empty(), memory, around.now), beside)
 }
 
 /// How many swaps are still to be made.
@@ -103,128 +95,6 @@ fn rejected(pod: &Pod) -> Report {
         pod.node
     );
     Report { reason: Reason::SwapRejected, note }
-}
-
-/// The swaps that are still to be made, and what to say about them.
-#[derive(Default)]
-struct Plan {
-    swaps: Vec<Swap>,
-    /// What the notes say of images that were asked for and not granted.
-    refused: Vec<String>,
-    /// Why some sidecars cannot be swapped.
-    blocked: Vec<Report>,
-    /// When one of them may be.
-    again: Option<Duration>,
-    /// Whether an image is being pushed that one of them needs.
-    awaits: bool,
-}
-
-impl Plan {
-    fn make(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Self {
-        let mut plan = Self::default();
-        for &(index, container) in unended {
-            if !is_settled(pod, container, memory, around) {
-                plan.add(index, container, preflight(pod, container, around.exit_images));
-            }
-        }
-        plan
-    }
-
-    fn add(&mut self, index: usize, container: &Container, preflight: Preflight<'_>) {
-        let name = &container.name;
-        match preflight {
-            Preflight::Awaited(_) => self.awaits = true,
-            Preflight::Blocked { report, again, .. } => {
-                self.blocked.push(report);
-                self.again = self.again.into_iter().chain(again).min();
-            }
-            // It is stuck on the right one: another swap would not help.
-            Preflight::Image { image, .. } if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
-            Preflight::Image { image, refused } => {
-                self.refused
-                    .extend(refused.map(|image| format!("container {name} asks for {image}, which is not on the list of --exit-images")));
-                self.swaps.push(Swap {
-                    index,
-                    is_native_sidecar: false,
-                    container: name.clone(),
-                    from: container.image.clone(),
-                    to: image.into(),
-                });
-            }
-        }
-    }
-
-    fn size(&self) -> u32 {
-        u32::try_from(self.swaps.len()).unwrap_or(u32::MAX)
-    }
-
-    fn decide(self, pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Step {
-        let undone =
-            self.swaps.iter().find(|swap| memory.swap_of(&swap.container).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER));
-        if let Some(swap) = undone {
-            let note = format!(
-                "container {}: the exit image was replaced by {} {SWAPS_PER_CONTAINER} times; find who changes it (an admission webhook, another controller)",
-                swap.container, swap.from
-            );
-            return Step::Next { reports: vec![Report { reason: Reason::SwapUndone, note }], again: None };
-        }
-        if let Some(until) = around.facts.probed_until {
-            return Step::Here(Decision::later(Reason::NodeProbed, until));
-        }
-        let swaps_wanted = self.size();
-        no_room(pod, swaps_wanted, memory, around).unwrap_or_else(|| {
-            let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
-            Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
-        })
-    }
-
-    fn note(&self) -> String {
-        let mut note = String::from("main containers are done; ending");
-        for (nth, swap) in self.swaps.iter().enumerate() {
-            let comma = if nth == 0 { "" } else { "," };
-            let _ = write!(note, "{comma} {} (image {} -> {})", swap.container, swap.from, swap.to);
-        }
-        for refused in &self.refused {
-            let _ = write!(note, "; {refused}: the default exit image is used");
-        }
-        note
-    }
-}
-
-/// What is to be done instead, where so many restarts do not fit into what the Job of the pod allows.
-pub(super) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
-    match around.headroom.answer(pod, restarts) {
-        Headroom::Free | Headroom::Fits => None,
-        Headroom::Wait(_) | Headroom::TooEarly => {
-            Some(Step::Here(Decision { swaps_wanted: restarts, ..Decision::quiet(Reason::HeadroomWait) }))
-        }
-        Headroom::NeverFits(shortage) => Some(Step::Next { reports: vec![no_headroom(&shortage, around.ladder)], again: None }),
-        Headroom::JobUnknown { trouble } => Some(job_unknown(trouble.as_deref(), memory, around.now)),
-    }
-}
-
-/// Told of the Job, so in words that are true of all its pods.
-fn no_headroom(shortage: &Shortage, ladder: &Ladder) -> Report {
-    let finish = if ladder.finish { "" } else { ", start the controller without --finish=never" };
-    let note = format!(
-        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. Raise spec.backoffLimit to at least {}{finish}, or end the sidecars yourself",
-        shortage.limit_needed()
-    );
-    Report { reason: Reason::NoHeadroom, note }
-}
-
-/// Never a swap on a guess: first the Job has a while to appear, then it is told what is missing.
-fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
-    let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
-    if now < until {
-        return Step::Here(Decision::later(Reason::JobUnknown, until));
-    }
-    let fix = trouble.map_or_else(
-        || "is gone while its pods are not: delete them too, or end their sidecars yourself".to_owned(),
-        |trouble| format!("cannot be seen ({trouble}): allow the controller to list and watch jobs of the group batch"),
-    );
-    let note = format!("the mains of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}");
-    Step::Next { reports: vec![Report { reason: Reason::JobUnknown, note }], again: None }
 }
 
 /// A container whose spec shows the exit image and that has not ended.

@@ -8,6 +8,9 @@ use crate::decide::command::ContainerFacts;
 /// Failed under `Never` and Pending elsewhere (`node/pod.go`, handleProviderError).
 pub const PROVIDER_FAILED: &str = "ProviderFailed";
 
+/// The type of the condition that goes with a phase which swaplet or OpenKruise has written (OpenKruise: `SidecarTerminated`).
+pub const PHASE_WRITTEN: &str = "SidecarTerminated";
+
 /// A pod, reduced to what decisions read. About 1 KB for a pod with two containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
@@ -31,6 +34,8 @@ pub struct Pod {
     pub node: Box<str>,
     /// `status.phase`
     pub phase: Phase,
+    /// Whether `status.conditions` say that somebody has written the phase: [`PHASE_WRITTEN`].
+    pub phase_was_written: bool,
     /// `status.reason`; a virtual-kubelet writes [`PROVIDER_FAILED`].
     pub reason: Box<str>,
     /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar` by itself. No field of the pod: it is

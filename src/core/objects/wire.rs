@@ -10,7 +10,7 @@ use super::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Surrounding
 use super::env::Mark;
 use super::job::OwnerWire;
 use super::lenient::{Lenient, Object, Present, Said};
-use super::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, RestartRule, Terminated};
+use super::pod::{Container, ContainerState, ContainerStatus, PHASE_WRITTEN, Phase, Pod, RestartPolicy, RestartRule, Terminated};
 use crate::decide::command::ContainerFacts;
 use crate::isolated::isolated;
 
@@ -84,8 +84,17 @@ impl From<ContainerSpecWire> for ContainerWire {
 struct StatusWire {
     phase: Text,
     reason: Text,
+    conditions: Objects<ConditionWire>,
     init_container_statuses: Objects<RestartsWire>,
     container_statuses: Objects<ContainerStatusWire>,
+}
+
+/// All that counts of a condition.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ConditionWire {
+    #[serde(rename = "type")]
+    kind: Text,
 }
 
 /// All that counts of the status of an init container.
@@ -203,6 +212,11 @@ impl Read<'_> {
             grace_seconds: spec.termination_grace_period_seconds.value.filter(|seconds| *seconds >= 0).map(bounds::seconds),
             node,
             phase: Phase::read(status.phase.value.as_deref()),
+            phase_was_written: status
+                .conditions
+                .value
+                .iter()
+                .any(|condition| condition.value.0.kind.value.as_deref() == Some(PHASE_WRITTEN)),
             reason: status.reason.value.unwrap_or_default(),
             platform_ends_eci_sidecars: false,
             containers,

@@ -142,6 +142,7 @@ impl State {
             malformed: None,
             node: "node".into(),
             reason: Box::default(),
+            phase_was_written: false,
             platform_ends_eci_sidecars: false,
             version: Box::default(),
         }

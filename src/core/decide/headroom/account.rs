@@ -26,6 +26,8 @@ pub(super) struct Seen {
     pub(super) coming: i64,
     /// Whether its mains are not done.
     pub(super) mains_run: bool,
+    /// Whether it is being deleted. It may stay so for ever (its node is dead), and nothing that was swapped in it need end.
+    pub(super) deleting: bool,
 }
 
 /// One pod that is not finished.
@@ -70,6 +72,8 @@ struct Totals {
     restarts: i64,
     /// Swaps that are granted, written, or done in a pod that has not ended.
     under_way: i64,
+    /// The restarts of pods that are being deleted: they go with them.
+    leaving: i64,
     /// Pods whose mains are not done.
     mains_run: i64,
     /// Pods in which no swap is granted or made; those whose mains are not done among them.
@@ -95,25 +99,28 @@ impl Totals {
     fn of(entry: &Entry) -> Self {
         let Entry { seen, claim, .. } = entry;
         // A pod that stands in line does not end by itself, whatever was swapped in it.
-        let under_way = if matches!(claim, Claim::Waiting(..)) { 0 } else { seen.swapped + claim.granted() };
+        let under_way = if matches!(claim, Claim::Waiting(..)) || seen.deleting { 0 } else { seen.swapped + claim.granted() };
+        let restarts = seen.restarts + seen.coming + claim.granted();
         Self {
-            restarts: seen.restarts + seen.coming + claim.granted(),
+            restarts,
             under_way,
-            mains_run: i64::from(seen.mains_run),
-            idle: i64::from(under_way == 0),
+            leaving: if seen.deleting { restarts } else { 0 },
+            mains_run: i64::from(seen.mains_run && !seen.deleting),
+            idle: i64::from(under_way == 0 && !seen.deleting),
         }
     }
 
     fn add(&mut self, other: Self) {
         self.restarts += other.restarts;
         self.under_way += other.under_way;
+        self.leaving += other.leaving;
         self.mains_run += other.mains_run;
         self.idle += other.idle;
     }
 
     fn subtract(&mut self, other: Self) {
-        let Self { restarts, under_way, mains_run, idle } = other;
-        self.add(Self { restarts: -restarts, under_way: -under_way, mains_run: -mains_run, idle: -idle });
+        let Self { restarts, under_way, leaving, mains_run, idle } = other;
+        self.add(Self { restarts: -restarts, under_way: -under_way, leaving: -leaving, mains_run: -mains_run, idle: -idle });
     }
 
     fn room(&self, limit: u32) -> i64 {
@@ -147,6 +154,10 @@ fn allowed(limit: u32) -> i64 {
 impl Account {
     pub(super) fn is_empty(&self) -> bool {
         self.pods.is_empty()
+    }
+
+    pub(super) fn has(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
     }
 
     pub(super) fn waiting(&self) -> usize {
@@ -302,7 +313,7 @@ impl Account {
         let shortage = Shortage { limit, restarts: totals.restarts, under_way: totals.under_way, swaps };
         match totals.admits(swaps, limit) {
             true if is_first || alone => Headroom::Fits,
-            false if is_first && alone => Headroom::NeverFits(shortage),
+            false if is_first && alone && totals.leaving == 0 => Headroom::NeverFits(shortage),
             _ => Headroom::Wait(shortage),
         }
     }
