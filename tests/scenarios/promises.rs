@@ -16,6 +16,7 @@ use swaplet::objects::wire::PodWire;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use swaplet_testbed::{job_controller, scheduler};
+use tokio::time::sleep;
 
 use super::harness::{World, rules};
 use super::node::{Kubelet, running, status, terminated};
@@ -207,7 +208,7 @@ async fn bug12_a_controller_that_ends_nothing_keeps_no_finished_and_no_unmarked_
     world.is_quiet().await;
 }
 
-// ---- V3, on a node
+// ---- D2 and V3, on a node
 
 fn on_a_node(world: &World, change: impl FnOnce(&mut NodeOptions)) {
     let mut options = NodeOptions::new("node-1", Profile::kubelet());
@@ -221,6 +222,31 @@ fn played() -> Vec<Value> {
     main["args"] = json!(["run=2s"]);
     side["args"] = json!(["run=forever", "term=143"]);
     vec![main, side]
+}
+
+/// OpenKruise: `isPodFailed` (`broadcastjob_utils.go`), with the default `restartLimit` 0.
+fn broadcast_job_fails(pod: &Value) -> bool {
+    let statuses = ["initContainerStatuses", "containerStatuses"].map(|list| pod["status"][list].as_array().cloned().unwrap_or_default());
+    let restarts: i64 = statuses.iter().flatten().map(|status| status["restartCount"].as_i64().unwrap()).sum();
+    pod["status"]["phase"] == "Failed" || (pod["status"]["phase"] != "Succeeded" && restarts > 0)
+}
+
+/// OpenKruise's own test: "BroadcastJob, restartPolicy=OnFailure, main succeeded".
+#[tokio::test(start_paused = true)]
+async fn d2_a_broadcast_job_under_on_failure_completes() {
+    let world = World::new();
+    on_a_node(&world, |_| {});
+    world.wait(1).await;
+    let mut pod = pod_of("p", "OnFailure", played());
+    let owner = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "BroadcastJob", "name": "job", "uid": "job", "controller": true});
+    pod["metadata"]["ownerReferences"] = json!([owner]);
+    world.create(&pod).await;
+    let _life = world.start_controller_that_may_finish();
+    for _ in 0..600 {
+        sleep(Duration::from_millis(100)).await;
+        assert!(!broadcast_job_fails(&world.get("p")), "{}", world.get("p")["status"]);
+    }
+    assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 0));
 }
 
 /// `repro/promises/rep_never.py`: what is known of an exit image fails no further Job.

@@ -26,6 +26,7 @@ pub mod node_class;
 pub mod node_table;
 pub mod node_verdicts;
 pub mod openkruise;
+pub mod owner;
 pub mod past_exits;
 pub mod predownload;
 mod preflight;

@@ -15,6 +15,7 @@ use super::ladder::{Ladder, Rung, Step};
 use super::memory::Memory;
 use super::node_class::OVERRIDE;
 use super::openkruise;
+use super::owner;
 use super::reason::Reason;
 use super::recreate;
 use super::roles::{self, Mains};
@@ -233,16 +234,17 @@ fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
 pub(super) fn turn<'a>(pod: &'a Pod, memory: &Memory, around: &Circumstances<'_>) -> (Vec<Unended<'a>>, Vec<Rung>) {
     let all = unended(pod);
     let ignored = |(_, sidecar): &Unended<'_>| sidecar.mark.ignores_exit_code();
-    if !around.node.is_kubelet() || !around.ladder.finish || !all.iter().any(ignored) {
-        let rungs = rungs(pod, &all, memory, around, around.ladder);
+    let ladder = owner::ladder(pod, around.ladder);
+    if !around.node.is_kubelet() || !ladder.finish || !all.iter().any(ignored) {
+        let rungs = rungs(pod, &all, memory, around, &ladder);
         return (all, rungs);
     }
     let normal: Vec<_> = all.iter().copied().filter(|sidecar| !ignored(sidecar)).collect();
     if !normal.is_empty() {
-        let rungs = rungs(pod, &normal, memory, around, around.ladder);
+        let rungs = rungs(pod, &normal, memory, around, &ladder);
         return (normal, rungs);
     }
-    let finish_first = Ladder { prefer: Some(Rung::Finish), ..*around.ladder };
+    let finish_first = Ladder { prefer: Some(Rung::Finish), ..ladder };
     let rungs = rungs(pod, &all, memory, around, &finish_first);
     (all, rungs)
 }

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
 use super::lenient::{Lenient, Object};
+use super::pod::Owner;
 
 /// The limit where a Job names none: the API server's own default (Kubernetes: `pkg/apis/batch/v1/defaults.go`).
 const DEFAULT_BACKOFF_LIMIT: u32 = 6;
@@ -106,11 +107,25 @@ impl OwnerWire {
     /// The Job among the owners of a pod. Only the controlling owner counts (Kubernetes: `controller.FilterPodsByOwner`), and
     /// only the Job of group `batch`: others have Jobs of their own, with other rules.
     pub(super) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {
-        let owner = owners.iter().map(|owner| &owner.value.0).find(|owner| owner.controller.value == Some(true))?;
-        let is_job = owner.kind.value.as_deref() == Some("Job")
-            && owner.api_version.value.as_deref().is_some_and(|version| version.starts_with("batch/"));
+        let owner = Self::controlling(owners).filter(|owner| owner.is_job())?;
         let text = |field: &Text| field.value.clone().filter(|text| !text.is_empty());
-        is_job.then(|| Some(Box::new(JobRef { uid: text(&owner.uid)?, name: text(&owner.name)? }))).flatten()
+        Some(Box::new(JobRef { uid: text(&owner.uid)?, name: text(&owner.name)? }))
+    }
+
+    /// What controls a pod, if that is no Job.
+    pub(super) fn other(owners: &[Lenient<Object<Self>>]) -> Option<Box<Owner>> {
+        let owner = Self::controlling(owners).filter(|owner| !owner.is_job())?;
+        let version = owner.api_version.value.as_deref().unwrap_or_default();
+        let group = version.rsplit_once('/').map_or("", |(group, _)| group);
+        Some(Box::new(Owner { group: group.into(), kind: owner.kind.value.clone().unwrap_or_default() }))
+    }
+
+    fn controlling(owners: &[Lenient<Object<Self>>]) -> Option<&Self> {
+        owners.iter().map(|owner| &owner.value.0).find(|owner| owner.controller.value == Some(true))
+    }
+
+    fn is_job(&self) -> bool {
+        self.kind.value.as_deref() == Some("Job") && self.api_version.value.as_deref().is_some_and(|version| version.starts_with("batch/"))
     }
 }
 

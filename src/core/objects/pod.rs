@@ -26,6 +26,8 @@ pub struct Pod {
     pub deleting: bool,
     /// The Job that controls the pod, by `metadata.ownerReferences`.
     pub job: Option<Box<JobRef>>,
+    /// What else controls it.
+    pub owner: Option<Box<Owner>>,
     /// `spec.restartPolicy`
     pub restart_policy: RestartPolicy,
     /// `spec.terminationGracePeriodSeconds`
@@ -47,6 +49,15 @@ pub struct Pod {
     pub other_restarts: i64,
     /// The first field that had a type which Kubernetes does not allow for it.
     pub malformed: Option<&'static str>,
+}
+
+/// What controls a pod and is no Job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The API group; empty for the core one.
+    pub group: Box<str>,
+    /// The kind.
+    pub kind: Box<str>,
 }
 
 /// One of `spec.containers` with its status.

@@ -208,6 +208,7 @@ impl Read<'_> {
             version: boxed(&self.metadata.resource_version).unwrap_or_default(),
             deleting: self.deleting,
             job: OwnerWire::job(&self.owners.value),
+            owner: OwnerWire::other(&self.owners.value),
             restart_policy: RestartPolicy::read(spec.restart_policy.value.as_deref()),
             grace_seconds: spec.termination_grace_period_seconds.value.filter(|seconds| *seconds >= 0).map(bounds::seconds),
             node,

@@ -134,6 +134,7 @@ impl State {
             uid: format!("u{name}").into(),
             deleting: false,
             job: Some(Box::new(JobRef { uid: JOB.into(), name: "job".into() })),
+            owner: None,
             restart_policy: RestartPolicy::OnFailure,
             grace_seconds: None,
             phase: if self.finished { Phase::Succeeded } else { Phase::Running },

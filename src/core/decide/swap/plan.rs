@@ -9,6 +9,7 @@ use crate::decide::decision::{Action, Decision, Report, Swap};
 use crate::decide::evidence;
 use crate::decide::ladder::{Rung, Step};
 use crate::decide::memory::Memory;
+use crate::decide::owner;
 use crate::decide::preflight::{Preflight, preflight};
 use crate::decide::reason::Reason;
 use crate::decide::roles;
@@ -92,7 +93,7 @@ impl Plan {
         let step = no_room(pod, swaps_wanted, memory, around);
         match step {
             None => {
-                let report = Report { reason: Reason::SidecarSwapped, note: self.note() };
+                let report = Report { reason: Reason::SidecarSwapped, note: self.note(pod, around) };
                 Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
             }
             Some(Step::Next { mut reports, again }) => {
@@ -119,7 +120,7 @@ impl Plan {
         }
     }
 
-    fn note(&self) -> String {
+    fn note(&self, pod: &Pod, around: &Circumstances<'_>) -> String {
         let mut note = String::from("main containers are done; ending");
         for (nth, swap) in self.swaps.iter().enumerate() {
             let comma = if nth == 0 { "" } else { "," };
@@ -128,6 +129,8 @@ impl Plan {
         for refused in &self.refused {
             let _ = write!(note, "; {refused}: the default exit image is used");
         }
+        let unknown = owner::unknown(pod).filter(|_| !around.ladder.finish);
+        note.extend(unknown.map(|owner| format!("; {owner}: if it counts restarts of containers, allow finish, which adds none")));
         note
     }
 }
@@ -141,6 +144,12 @@ fn held_back(
     around: &Circumstances<'_>,
 ) -> Option<(Report, Option<Duration>)> {
     let (name, now) = (&container.name, around.now);
+    if let Some(owner) = owner::counting(pod) {
+        let note = format!(
+            "container {name}: a swap is a restart, and {owner}, so it may fail by it: start the controller without --finish=never, or end the sidecars yourself"
+        );
+        return Some((Report { reason: Reason::NoHeadroom, note }, None));
+    }
     let undone = memory.swap_of(name).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER);
     if undone {
         let note = format!(
