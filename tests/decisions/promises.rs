@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use swaplet::decide::decision::{Action, Decision};
+use swaplet::decide::denials::QUICK_DENIED_RETRIES;
 use swaplet::decide::finish::QUIET;
 use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet::decide::ladder::{Ladder, Rung};
@@ -139,8 +140,8 @@ fn bug6_a_pod_that_is_gone_is_taken_out_of_the_account_that_it_was_in() {
 
 fn denied(life: &mut Life, times: u32) {
     for _ in 0..times {
-        let until = life.now + Duration::from_secs(60);
-        life.memory.denied.remember(Rung::Swap, "the API server forbids to change the image of log: no".into(), until);
+        let words = "the API server forbids to change the image of log: no".into();
+        life.memory.denied.remember(Rung::Swap, words, life.now, Duration::from_secs(900));
     }
 }
 
@@ -151,8 +152,8 @@ fn ready(policy: &str) -> PodBuilder {
 #[test]
 fn bug11_a_swap_that_is_denied_again_leads_on_to_the_next_rung() {
     let mut life = under(FINISH);
-    denied(&mut life, 1);
-    assert_eq!(swapped_names(&life.sees(&ready("Never"))), ["log"], "one denial may be of the moment");
+    denied(&mut life, QUICK_DENIED_RETRIES);
+    assert_eq!(swapped_names(&life.sees(&ready("Never"))), ["log"], "they may be of the moment");
     denied(&mut life, 1);
     life.is_silent(&ready("Never"), Reason::FinishWaits);
     let decision = life.later(QUIET_SECONDS).sees(&ready("Never"));
@@ -162,7 +163,7 @@ fn bug11_a_swap_that_is_denied_again_leads_on_to_the_next_rung() {
 #[test]
 fn bug11_where_nothing_else_is_allowed_it_is_told_and_tried_again_later() {
     let mut life = under(NEVER_FINISH);
-    denied(&mut life, 2);
+    denied(&mut life, QUICK_DENIED_RETRIES + 1);
     let decision = life.sees(&ready("Never"));
     assert_eq!((decision.reason, decision.again), (Reason::WriteDenied, Some(Duration::from_secs(60))), "{decision:?}");
     assert_eq!(decision.reports.len(), 1);

@@ -7,29 +7,21 @@ use super::{Effect, Write, notice};
 use crate::decide::decision::{Action, Report, Swap};
 use crate::decide::reason::Reason;
 
-/// The wait after the first denial: one alone may be a webhook that was being replaced, or a right that was being granted.
-const DENIED_AGAIN: Duration = Duration::from_secs(5);
-/// The wait after the second one: an administrator has to change something.
-const DENIED_RETRY: Duration = Duration::from_secs(60);
 /// The longest wait after denials.
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
 impl Entry {
     /// A swap that is denied again and again leads on to the next rung, which asks for another right; all other writes of the pod wait.
     pub(super) fn denied(&mut self, write: Write, words: &str, now: Duration) -> Vec<Effect> {
-        let times = self.memory.denied.times(write.action.rung());
-        let wait = match times {
-            0 => DENIED_AGAIN,
-            times => DENIED_RETRY.saturating_mul(1 << (times - 1).min(16)).min(LAST_DENIED_RETRY),
-        };
-        let until = now.saturating_add(wait);
+        let rung = write.action.rung();
         let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
-        self.memory.denied.remember(write.action.rung(), note.as_str().into(), until);
-        if times == 0 || !matches!(write.action, Action::Swap(_)) {
+        let until = self.memory.denied.remember(rung, note.as_str().into(), now, LAST_DENIED_RETRY);
+        let denials = self.memory.denied.of(rung);
+        if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
             self.memory.not_before = Some(until);
         }
         // Told once of each way: what is denied of one says nothing of the other.
-        if times != 1 {
+        if !denials.are_news() {
             return Vec::new();
         }
         self.memory.first_time(Reason::WriteDenied);

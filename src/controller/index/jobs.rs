@@ -34,7 +34,7 @@ impl Lines {
 }
 
 impl Index {
-    /// What comes of a swap for other pods.
+    /// What comes of a swap for other pods; before it is settled for its own.
     pub(super) fn swap_settled(&mut self, write: &Write, outcome: &Outcome, now: Duration) {
         let (Some(entry), Action::Swap(swaps)) = (self.entries.get(&write.target.uid), &write.action) else { return };
         match outcome {
@@ -42,7 +42,7 @@ impl Index {
                 self.lines.moves(&entry.pod, now);
                 swaps.iter().for_each(|swap| self.image_troubles.allowed(&entry.pod, &swap.to));
             }
-            Outcome::Denied(_) if entry.memory.denied.times(Rung::Swap) > 0 => {
+            Outcome::Denied(_) if entry.memory.denied.of(Rung::Swap).last_with_one_more() => {
                 swaps.iter().for_each(|swap| self.image_troubles.denied(&entry.pod, &swap.to, now));
             }
             Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) | Outcome::Failed { .. } => {}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::decide::decision::Report;
+use crate::decide::denials::Denials;
 use crate::decide::reason::Reason;
 use crate::index::Notice;
 use crate::writer::Outcome;
@@ -10,16 +11,15 @@ use crate::writer_restart::RestartWrite;
 
 /// The wait after the first failed write; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after failed writes.
+/// The longest wait after failed and denied writes.
 const LAST_RETRY: Duration = Duration::from_secs(60);
-/// The wait after a denial: an administrator has to change something.
-const DENIED_RETRY: Duration = Duration::from_secs(60);
 
 /// The writes that have failed since the last one that was applied.
 #[derive(Default)]
 pub(super) struct Retry {
     failures: u32,
-    denied: bool,
+    denials: Denials,
+    told: bool,
 }
 
 impl Retry {
@@ -28,11 +28,11 @@ impl Retry {
         let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
         self.failures += 1;
         let (wait, denial) = match outcome {
-            Outcome::Denied(words) => (DENIED_RETRY, Some(words)),
+            Outcome::Denied(words) => (self.denials.one_more(LAST_RETRY), Some(words).filter(|_| self.denials.are_lasting())),
             Outcome::Failed { retry_after, .. } => (wait.max(retry_after.unwrap_or_default()), None),
             Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => (wait, None),
         };
-        let news = denial.filter(|_| !std::mem::replace(&mut self.denied, true));
+        let news = denial.filter(|_| !std::mem::replace(&mut self.told, true));
         let note =
             |words: &String| format!("the API server forbids a write to the {} of {}: {words}", write.resource(), write.request.name);
         let news = news.and_then(|words| write.notice(Report { reason: Reason::WriteDenied, note: note(words) }));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::denials::Denials;
+use super::denials::DeniedWays;
 use super::evidence::{Footprint, exit_image_shown};
 use super::exit_images::ExitImages;
 use super::finish::FinishRecord;
@@ -23,7 +23,7 @@ pub struct Memory {
     /// Writes that failed one after another.
     pub failures: u32,
     /// Writes that the API server forbids.
-    pub denied: Denials,
+    pub denied: DeniedWays,
     /// When all mains were first seen done.
     pub mains_done_at: Option<Duration>,
     /// Swaps that were applied, or whose result is unknown; one per container.
