@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::AsyncReadExt as _;
 use kube::api::{ListParams, ObjectList, Request};
 use kube::{Api, Resource};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
@@ -21,6 +22,8 @@ const MOST_BYTES: usize = 8 << 20;
 const MOST_OF_ONE: usize = 16 << 20;
 /// For one answer.
 const ANSWER: Duration = Duration::from_secs(30);
+/// For the answer that only says at which version the server is: a watch waits for it.
+const VERSION_ANSWER: Duration = Duration::from_secs(3);
 
 /// How many objects a page has: fewer while the last one was large.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +61,8 @@ where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
     loop {
-        let text = match timeout(ANSWER, ask(api, params.clone().limit(size.0), size.most_bytes())).await? {
+        let params = params.clone().limit(size.0);
+        let text = match timeout(ANSWER, ask(api, &params, K::metadata_api(), size.most_bytes())).await? {
             Ok(Some(text)) => text,
             Ok(None) if size.0 > 1 => {
                 size.smaller();
@@ -72,10 +76,26 @@ where
     }
 }
 
+/// The version at which the API server is now, where it says so soon: that of a list of one object, and of that the metadata. Without
+/// selectors, for with them the server may read every object until one fits.
+pub(super) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    let text = timeout(VERSION_ANSWER, ask(api, &ListParams::default().limit(1), true, MOST_OF_ONE)).await.ok()?.ok()??;
+    Some(serde_json::from_slice::<List>(&text).ok()?.metadata.resource_version)
+}
+
 /// The answer; `None` where it has more bytes than these.
-async fn ask<K: Resource + Clone>(api: &Api<K>, params: ListParams, most: usize) -> kube::Result<Option<Vec<u8>>> {
+async fn ask<K: Resource + Clone>(api: &Api<K>, params: &ListParams, metadata: bool, most: usize) -> kube::Result<Option<Vec<u8>>> {
     let request = Request::new(api.resource_url());
-    let request = if K::metadata_api() { request.list_metadata(&params) } else { request.list(&params) };
+    let request = if metadata { request.list_metadata(params) } else { request.list(params) };
     let mut request = request.map_err(kube::Error::BuildRequest)?;
     // As kube's own list: the name of the span.
     request.extensions_mut().insert("list");

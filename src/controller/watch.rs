@@ -2,8 +2,8 @@
 //!
 //! It stands on the client's `list` and `watch`, not on kube's `watcher`, for four things that the watcher does not do: it
 //! lists again after a 410 that comes as HTTP status; it paces connections that end as soon as they are opened; it never holds
-//! a second copy of the list; and it lists again when the server keeps refusing the version it watches from (after a restore
-//! of etcd, versions go back).
+//! a second copy of the list; and it lists again when the server keeps refusing the version it watches from, or has gone back
+//! behind it (after a restore of etcd).
 
 use std::fmt::{Debug, Display};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::pages::{PageSize, page};
+use super::pages::{PageSize, page, present_version};
 use super::watch_age::{WatchAge, WatchAges};
 use crate::objects::bounds::{MESSAGE, cut};
 
@@ -141,6 +141,8 @@ struct Closed;
 enum Next {
     /// Watch on from this version.
     WatchFrom(String),
+    /// As well, if the server has got there: it has told nothing since.
+    Unheard(String),
     /// The version is too old, or not trusted any more.
     List,
 }
@@ -159,7 +161,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         let Some(mut version) = self.list().await? else { return Ok(()) };
         loop {
             match self.watch_from(version).await? {
-                Next::WatchFrom(next) => version = next,
+                Next::WatchFrom(next) | Next::Unheard(next) => version = next,
                 Next::List => return Ok(()),
             }
         }
@@ -217,7 +219,7 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 let next = self.follow(stream.boxed(), version).await?;
                 if opened.elapsed() > HEALTHY {
                     self.failures = 0;
-                    return Ok(next);
+                    return self.confirmed(next).await;
                 }
                 next
             }
@@ -232,17 +234,35 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
         Ok(next)
     }
 
+    /// After etcd was restored from a backup its versions are lower than before, and a watch from one that lies ahead is open and silent
+    /// until it is reached; what happens until then is never told (measured: Kubernetes 1.34). A watch that ends in its time brings a
+    /// bookmark shortly before, wherever the version has moved at all. So where nothing came, the server is asked where it is.
+    async fn confirmed(&self, next: Next) -> Result<Next, Closed> {
+        let Next::Unheard(version) = next else { return Ok(next) };
+        match present_version(&self.api).await {
+            Some(present) if is_before(&present, &version) => {
+                let what = "the API server has gone back, as after a restore of etcd, so everything is listed again";
+                self.send(Event::Trouble(format!("watch: {what}: version {present} after {version}"))).await?;
+                Ok(Next::List)
+            }
+            _ => Ok(Next::WatchFrom(version)),
+        }
+    }
+
     /// Passes events on until the watch ends, by itself or in an error.
     async fn follow(&self, mut stream: BoxStream<'_, kube::Result<WatchEvent<K>>>, mut version: String) -> Result<Next, Closed> {
         let deadline = Duration::from_secs(WATCH_SECONDS.into()) + WATCH_MARGIN;
+        let mut heard = false;
         loop {
             let event = match timeout(deadline, stream.next()).await {
                 Ok(Some(event)) => event,
-                Ok(None) => return Ok(Next::WatchFrom(version)),
+                Ok(None) if heard => return Ok(Next::WatchFrom(version)),
+                Ok(None) => return Ok(Next::Unheard(version)),
                 Err(_) => return self.failed(version, "watch: silent beyond its timeout".to_owned()).await,
             };
             if matches!(event, Ok(WatchEvent::Added(_) | WatchEvent::Modified(_) | WatchEvent::Deleted(_) | WatchEvent::Bookmark(_))) {
                 self.age.heard();
+                heard = true;
             }
             match event {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
@@ -295,6 +315,12 @@ fn asked_for(error: &kube::Error) -> Duration {
     let kube::Error::Api(status) = error else { return Duration::ZERO };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     Duration::from_secs(seconds.into()).min(LONGEST_ASKED)
+}
+
+/// Versions of one resource are numbers that grow (Kubernetes: KEP-5504); what is none is not compared.
+fn is_before(present: &str, known: &str) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    number(present).zip(number(known)).is_some_and(|(present, known)| present < known)
 }
 
 fn advance<K: Resource>(version: &mut String, object: &K) {

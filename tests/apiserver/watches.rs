@@ -47,11 +47,56 @@ async fn goes_on_from_a_version_and_ends_in_time() {
     let clock = server.clock();
     let start = clock.now();
     let stream = pods(&client).watch(&WatchParams::default().timeout(290), &from).await.unwrap();
-    // One bookmark a minute, then the end: all of it without waiting.
+    // One bookmark a minute, one shortly before the end: all of it without waiting.
     let lines: Vec<_> = stream.map(line).collect().await;
-    assert_eq!(lines.iter().filter(|line| line.starts_with("bookmark")).count(), 4);
+    assert_eq!(lines.iter().filter(|line| line.starts_with("bookmark")).count(), 5);
     assert_eq!(lines[0], "added b");
     assert_eq!(clock.since(start), Duration::from_secs(290));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_bookmark_comes_where_the_version_has_moved() {
+    let (server, client) = server();
+    create(&client, "a").await;
+    let lines = async |from: u64| {
+        let stream = pods(&client).watch(&WatchParams::default().timeout(45), &from.to_string()).await.unwrap();
+        stream.map(line).collect::<Vec<_>>().await
+    };
+    assert_eq!(lines(server.revision()).await, [""; 0]);
+    let now = server.revision();
+    assert_eq!(lines(now - 1).await, ["added a".to_owned(), format!("bookmark {now}")]);
+}
+
+/// Measured on 1.34: neither an error nor a bookmark, and no event before its version.
+#[tokio::test(start_paused = true)]
+async fn f5_a_watch_from_the_future_is_silent_until_its_version_is_passed() {
+    let (server, client) = server();
+    create(&client, "a").await;
+    let from = (server.revision() + 1).to_string();
+    let watch = async |timeout| pods(&client).watch(&WatchParams::default().timeout(timeout), &from).await.unwrap();
+    assert_eq!(watch(290).await.count().await, 0);
+    let stream = watch(290).await;
+    pin_mut!(stream);
+    create(&client, "b").await;
+    create(&client, "c").await;
+    assert_eq!(take(&mut stream, 1).await, ["added c"]);
+}
+
+/// As etcd from a backup: what came after it is gone, and its versions are given anew.
+#[tokio::test(start_paused = true)]
+async fn f5_a_server_can_be_restored() {
+    let (server, client) = server();
+    create(&client, "a").await;
+    let before = server.revision();
+    swap(&client, "a", "side:1", "exit:1").await.unwrap();
+    create(&client, "b").await;
+    let uid = server.peek("pods", "default", "b").unwrap()["metadata"]["uid"].clone();
+    server.restore(before);
+    assert_eq!((server.revision(), server.peek_all("pods").len()), (before, 1));
+    assert_eq!(server.peek("pods", "default", "a").unwrap()["spec"]["containers"][1]["image"], "side:1");
+    create(&client, "b").await;
+    assert_eq!(server.revision(), before + 1);
+    assert_ne!(server.peek("pods", "default", "b").unwrap()["metadata"]["uid"], uid);
 }
 
 #[tokio::test(start_paused = true)]

@@ -175,6 +175,41 @@ async fn t14_a_version_that_the_server_keeps_refusing_is_given_up_for_a_list() {
     all_is_well(&world, world.lists()).await;
 }
 
+/// What a real API server does: the watch from a version that it has not reached is open, and silent until it is.
+#[tokio::test(start_paused = true)]
+async fn f5_a_restore_of_etcd_is_noticed_by_one_cheap_list() {
+    let (world, life) = World::with_pod("OnFailure").await;
+    let restored = world.server.revision();
+    for name in ["q", "r", "s"] {
+        world.run_pod(&pod(name, "OnFailure")).await;
+    }
+    world.wait(48).await;
+    assert_eq!((life.pods_kept(), world.lists()), (4, 1));
+    world.server.restore(restored);
+    world.next_watch_fault(Effect::CloseWatch(0));
+    world.ends("p", "main", 0).await;
+    world.wait(60).await;
+    assert_eq!((life.pods_kept(), world.lists()), (1, 2));
+    all_is_well(&world, 2).await;
+}
+
+/// Where it has not gone back.
+#[tokio::test(start_paused = true)]
+async fn f5_a_watch_that_is_silent_because_nothing_happens_goes_on() {
+    let (world, life) = World::with_pod("OnFailure").await;
+    let asked = || life.line.sent().iter().filter(|sent| sent.uri.contains("/pods?") && sent.uri.contains("limit=1")).count();
+    world.wait(45 * 10).await;
+    assert!((9..=10).contains(&asked()), "{}", asked());
+    assert_eq!(world.lists(), 1);
+    // An answer that does not come holds up nothing.
+    let hangs = world.fault(Effect::Hang, |rule| rule.verb(Verb::List).resource("pods"));
+    world.wait(45 * 2).await;
+    world.ends("p", "main", 0).await;
+    world.wait(6).await;
+    world.end_fault(hangs);
+    all_is_well(&world, 1).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn k9_pods_that_vanish_while_nobody_watches_are_forgotten() {
     let world = World::new();

@@ -162,6 +162,14 @@ impl ApiServer {
         state.store.compact(revision);
     }
 
+    /// Goes back to what was stored at an older revision, as after a restore of etcd from a backup; whatever happens then has the next
+    /// revisions. Watches that are open go on, silent until the revision is where it was.
+    pub fn restore(&self, revision: u64) {
+        let mut state = self.shared.lock();
+        state.store.restore(revision);
+        self.shared.announce(state.store.revision());
+    }
+
     /// A stored object, past all faults and records: `resource` is `pods` or `jobs.batch`.
     #[must_use]
     pub fn peek(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {

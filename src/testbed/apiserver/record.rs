@@ -29,6 +29,8 @@ pub struct Recorded {
     pub user_agent: String,
     /// The resourceVersion it named.
     pub resource_version: String,
+    /// How many objects it wanted at most.
+    pub limit: String,
 }
 
 impl Recorded {
@@ -47,6 +49,7 @@ impl Recorded {
             accept: request.accept.clone(),
             user_agent: request.user_agent.clone(),
             resource_version: request.query.get("resourceVersion").to_owned(),
+            limit: request.query.get("limit").to_owned(),
         }
     }
 

@@ -173,7 +173,7 @@ impl ApiError {
         Self::new(422, "Invalid", message).with(detail)
     }
 
-    /// 504 of a list or watch from the future.
+    /// 504 of a list from the future. A watch from there is open, and silent until the version is reached.
     pub fn future_version(asked: u64, current: u64) -> Self {
         let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");

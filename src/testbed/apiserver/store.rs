@@ -131,6 +131,23 @@ impl Store {
         object
     }
 
+    /// Undoes all changes after this revision, as far as they are remembered.
+    pub fn restore(&mut self, revision: u64) {
+        while let Some(change) = self.history.pop_back_if(|change| change.revision > revision) {
+            let Change { storage, key, object, previous, .. } = change;
+            self.forget_owners(&storage, &key, Some(&object));
+            self.uids.remove(text(&object, "/metadata/uid"));
+            let objects = self.objects.entry(storage.clone()).or_default();
+            objects.remove(&key);
+            if let Some(previous) = previous {
+                objects.insert(key.clone(), previous.clone());
+                self.index_owners(&storage, &key, &previous);
+                self.uids.insert(text(&previous, "/metadata/uid").to_owned(), (storage, key));
+            }
+            self.revision -= 1;
+        }
+    }
+
     /// Forgets all changes up to and including `revision`; watches that need them get 410.
     pub fn compact(&mut self, revision: u64) {
         while self.history.front().is_some_and(|change| change.revision <= revision) {

@@ -20,6 +20,8 @@ use super::{Shared, view};
 
 /// How often a bookmark comes where bookmarks are allowed; the real server's watch cache sends about one a minute.
 const BOOKMARK: Duration = Duration::from_secs(60);
+/// How long before the end of a watch the last one comes.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// The end of a watch that names none, as the middle of the real server's 30 to 60 minutes.
 const TIMEOUT: Duration = Duration::from_secs(45 * 60);
 
@@ -38,6 +40,8 @@ pub struct Watch {
     kind: Arc<Kind>,
     selector: Selector,
     view: view::View,
+    /// From which version on it tells what happens.
+    from: u64,
     cursor: u64,
     pending: VecDeque<WatchEvent>,
     revisions: Receiver<u64>,
@@ -64,29 +68,32 @@ impl Watch {
             kind: request.kind.clone(),
             selector: selector(request)?,
             view: view::View::of(request),
+            from,
             cursor: state.store.revision(),
             pending: VecDeque::new(),
             revisions: shared.revisions.subscribe(),
             faults,
             end: Instant::now() + timeout,
-            bookmark: bookmarks.then(|| Instant::now() + BOOKMARK),
+            bookmark: None,
             sent: 0,
             over: false,
             shared,
         };
-        watch.begin(state, from, initial);
+        watch.bookmark = bookmarks.then(|| watch.next_bookmark()).flatten();
+        watch.begin(state, initial, bookmarks);
         Ok(watch)
     }
 
-    fn begin(&mut self, state: &State, from: u64, initial: bool) {
-        if from == 0 || initial {
+    fn begin(&mut self, state: &State, initial: bool, bookmarks: bool) {
+        if self.from == 0 || initial {
             let objects = state.store.all(&self.kind.storage()).map(|(_, object)| object);
             let added = objects.filter(|object| self.selector.matches(object)).map(|object| event("ADDED", show(&self.kind, object)));
             self.pending = added.collect();
+            self.from = self.cursor;
         } else {
-            self.cursor = from;
+            self.cursor = self.from;
         }
-        if initial && self.bookmark.is_some() {
+        if initial && bookmarks {
             self.pending.push_back(self.bookmark_event(true));
         }
     }
@@ -131,9 +138,20 @@ impl Watch {
         if now >= self.end {
             return None;
         }
-        self.bookmark = Some(now + BOOKMARK);
-        self.pending.push_back(self.bookmark_event(false));
+        self.bookmark = self.next_bookmark();
+        // Of a watch from the future nothing has been seen, and where nothing happened there is nothing to say.
+        let revision = self.shared.lock().store.revision();
+        if revision > self.from {
+            self.pending.push_back(self.bookmark_event(false));
+        }
         Some(())
+    }
+
+    /// About once a minute, and shortly before the end.
+    fn next_bookmark(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let last = self.end.checked_sub(LAST_BOOKMARK).filter(|last| *last > now)?;
+        Some(last.min(now + BOOKMARK))
     }
 
     /// Takes over what has happened since the cursor.
