@@ -38,7 +38,7 @@ use super::selection::{Progress, Selected, Selection};
 use super::serve::Health;
 use super::verdict_store::VerdictStore;
 use super::watch::{Event, watch_noted};
-use super::watch_many::watch_all_noted;
+use super::watch_many::{Unlisted, watch_all_kept};
 use super::writer::{Outcome, Writer};
 use crate::decide::decision::Action;
 use crate::objects::bounds::{MESSAGE, cut};
@@ -82,8 +82,10 @@ pub async fn run(
     health: Health,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), TaskDied> {
-    let mut events = watch_all_noted(settings.namespaces.apis::<PodWire>(&client), JOB_PODS, &metrics.watch_ages);
-    let mut jobs = watch_all_noted(settings.namespaces.apis::<JobWire>(&client), "", &metrics.watch_ages);
+    let (pods, all) = (ListParams::default().fields(JOB_PODS), ListParams::default());
+    let (pod_apis, job_apis) = (settings.namespaces.apis(&client), settings.namespaces.apis(&client));
+    let mut events = watch_all_kept(pod_apis, &pods, &metrics.watch_ages, Unlisted::AreHidden, PodWire::without_containers);
+    let mut jobs = watch_all_kept(job_apis, &all, &metrics.watch_ages, Unlisted::AreHidden, JobWire::clone);
     let mut nodes = watch_noted(Api::<NodeWire>::all(client.clone()), ListParams::default(), &metrics.watch_ages);
     let discovery = Discovery::new(client.clone());
     let mut openkruise = observe(discovery.clone(), Scope::of(settings.namespaces.clone(), &settings.rules, settings.restart.is_some()));

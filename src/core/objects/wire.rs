@@ -178,6 +178,13 @@ impl PodWire {
     pub fn read(self) -> Option<Pod> {
         self.pod.unwrap_or_else(|defect| resume_unwind(Box::new(defect)))
     }
+
+    /// What its end is told with: who it is, and whose.
+    #[must_use]
+    pub fn without_containers(&self) -> Self {
+        let pod = self.pod.clone().map(|pod| pod.map(|pod| Pod { containers: Vec::new(), ..pod }));
+        Self { metadata: self.metadata.clone(), pod }
+    }
 }
 
 /// A pod that is being read.
