@@ -300,6 +300,28 @@ fn nothing_is_granted_until_all_pods_and_the_job_are_known() {
     assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
 }
 
+/// What is told of a Job that is gone must not blame rights.
+#[test]
+fn watch_a_trouble_with_jobs_is_over_when_a_watch_was_opened_after_it() {
+    let pod = done("a").read();
+    let mut ledger = Ledger::default();
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    ledger.observe(&pod, Swapped::default(), 1);
+    ledger.jobs_trouble("watch: connection refused");
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: Some("watch: connection refused".into()) });
+    ledger.jobs_watched();
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+
+    // Those of a namespace stay hidden, whatever is watched in others.
+    ledger.jobs_hidden("jobs is forbidden");
+    ledger.jobs_watched();
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: Some("jobs is forbidden".into()) });
+    ledger.job_list_starts();
+    ledger.job_list_ends();
+    assert_eq!(ledger.answer(&pod, 1), Headroom::JobUnknown { trouble: None });
+}
+
 #[test]
 fn pods_that_a_list_does_not_name_count_no_more() {
     let gone = restarted(of_job("gone").with(main_container("main").running()), 5).read();

@@ -366,3 +366,24 @@ async fn without_the_right_to_see_jobs_their_pods_wait() {
     world.job_completes(3).await;
     world.is_quiet().await;
 }
+
+/// A swap is granted only where all pods of a Job are known, and its limit: as soon as those of its own namespace are.
+#[tokio::test(start_paused = true)]
+async fn watch_a_namespace_whose_list_keeps_failing_holds_up_no_job_of_another_and_is_told() {
+    for resource in ["pods", "jobs"] {
+        let world = cluster();
+        world.create_namespace("other").await;
+        let sick = Effect::reply(500).message("etcd is sick");
+        let failing = world.fault(sick, |rule| rule.verb(Verb::List).resource(resource).namespace("other"));
+        let life = world.start_controller_in(&["default", "other"]);
+        world.create_job(job(3, 6, "OnFailure")).await;
+        world.job_completes(3).await;
+        world.each_pod_took_one_patch();
+        let ready = life.health.ready().unwrap_or_else(|not_ready| not_ready);
+        assert!(ready.contains("etcd is sick"), "{ready}");
+        world.end_fault(failing);
+        world.wait(120).await;
+        assert_eq!(life.health.ready().unwrap(), "ok");
+        world.is_quiet().await;
+    }
+}

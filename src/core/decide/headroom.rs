@@ -13,7 +13,7 @@
 mod account;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use super::evidence::{Footprint, exit_image_shown};
@@ -63,12 +63,17 @@ pub enum Need {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ledger {
     limits: BTreeMap<Box<str>, Limit>,
+    /// The Jobs that do not end by the failure of one more pod.
+    bear_failure: BTreeSet<Box<str>>,
     accounts: BTreeMap<Box<str>, Account>,
     /// The Job in whose account each pod is, whatever its present owner: a Job can let a pod go, or take one over.
     jobs: BTreeMap<Box<str>, Box<str>>,
     pods_known: bool,
     jobs_known: bool,
+    /// Why Jobs cannot be listed or watched now.
     trouble: Option<Box<str>>,
+    /// Why those of a namespace cannot be seen until the next list.
+    hidden: Option<Box<str>>,
     job_list: u64,
     waiting: usize,
     wakes: Vec<Box<str>>,
@@ -169,8 +174,18 @@ impl Ledger {
         }
     }
 
+    /// Whether this Job bears that one more of its pods fails.
+    pub fn job_bears_failure(&mut self, uid: &str, bears: bool) {
+        if bears {
+            self.bear_failure.insert(uid.into());
+        } else {
+            self.bear_failure.remove(uid);
+        }
+    }
+
     /// A Job is gone.
     pub fn job_gone(&mut self, uid: &str) {
+        self.bear_failure.remove(uid);
         if self.limits.remove(uid).is_some() {
             self.limit_changed(uid);
         }
@@ -184,6 +199,7 @@ impl Ledger {
     /// The list is complete: Jobs that it did not name are gone.
     pub fn job_list_ends(&mut self) {
         self.trouble = None;
+        self.hidden = None;
         if !std::mem::replace(&mut self.jobs_known, true) {
             let unknown = self.accounts.iter().filter(|(job, _)| !self.limits.contains_key(*job));
             self.wakes.extend(unknown.flat_map(|(_, account)| account.done_pods()));
@@ -197,13 +213,23 @@ impl Ledger {
         self.trouble = Some(trouble.into());
     }
 
+    /// A watch of Jobs was opened after whatever trouble there was: nobody is told of that any more.
+    pub fn jobs_watched(&mut self) {
+        self.trouble = None;
+    }
+
+    /// Jobs of one of several namespaces cannot be seen, for this reason.
+    pub fn jobs_hidden(&mut self, why: &str) {
+        self.hidden = Some(why.into());
+    }
+
     /// The answer to a pod that wants so many swaps. The pod must have been observed as it is.
     #[must_use]
     pub fn answer(&self, pod: &Pod, swaps: u32) -> Headroom {
         let Some(job) = counted_by(pod) else { return Headroom::Free };
         match (self.limit(job), self.accounts.get(job)) {
             (Some(limit), Some(account)) => account.answer(&Turn::of(pod), swaps.into(), limit, self.pods_known),
-            (None, _) if self.jobs_known || self.trouble.is_some() => Headroom::JobUnknown { trouble: self.trouble.clone() },
+            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
             _ => Headroom::TooEarly,
         }
     }
@@ -214,9 +240,19 @@ impl Ledger {
         let Some(job) = counted_by(pod) else { return Headroom::Free };
         match (self.limit(job), self.accounts.get(job)) {
             (Some(limit), Some(account)) if self.pods_known => account.answer_restarts(&pod.uid, restarts.into(), limit),
-            (None, _) if self.jobs_known || self.trouble.is_some() => Headroom::JobUnknown { trouble: self.trouble.clone() },
+            (None, _) if self.jobs_known || self.trouble.is_some() => self.job_unknown(),
             _ => Headroom::TooEarly,
         }
+    }
+
+    /// Whether the Job of this pod is seen to bear that the pod fails. Not before all pods are known: another one may be at risk already.
+    #[must_use]
+    pub fn bears_failure(&self, pod: &Pod) -> bool {
+        self.pods_known && pod.job.as_ref().is_some_and(|job| self.bear_failure.contains(&job.uid))
+    }
+
+    fn job_unknown(&self) -> Headroom {
+        Headroom::JobUnknown { trouble: self.trouble.clone().or_else(|| self.hidden.clone()) }
     }
 
     /// The uids of the pods whose answer may have changed since this was asked last.

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::lenient::{Lenient, Object};
+use super::lenient::{Lenient, Object, Present};
 use super::pod::Owner;
 
 /// The limit where a Job names none: the API server's own default (Kubernetes: `pkg/apis/batch/v1/defaults.go`).
@@ -34,6 +34,9 @@ pub struct JobRef {
 pub struct JobWire {
     metadata: ObjectMeta,
     backoff_limit: Lenient<Option<i64>>,
+    failed: Lenient<Option<i64>>,
+    /// Whether the failure of a pod is more than one of so many.
+    judges_failures: bool,
 }
 
 of_kind!(JobWire, k8s_openapi::api::batch::v1::Job);
@@ -43,6 +46,7 @@ of_kind!(JobWire, k8s_openapi::api::batch::v1::Job);
 struct TopWire {
     metadata: Lenient<Object<MetaWire>>,
     spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -58,11 +62,19 @@ struct MetaWire {
 #[serde(rename_all = "camelCase", default)]
 struct SpecWire {
     backoff_limit: Lenient<Option<i64>>,
+    backoff_limit_per_index: Lenient<Present>,
+    pod_failure_policy: Lenient<Present>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusWire {
+    failed: Lenient<Option<i64>>,
 }
 
 impl<'de> Deserialize<'de> for JobWire {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let TopWire { metadata, spec } = TopWire::deserialize(deserializer)?;
+        let TopWire { metadata, spec, status } = TopWire::deserialize(deserializer)?;
         let meta = metadata.value.0;
         let text = |field: Text| field.value.map(String::from);
         let metadata = ObjectMeta {
@@ -72,8 +84,14 @@ impl<'de> Deserialize<'de> for JobWire {
             resource_version: text(meta.resource_version),
             ..ObjectMeta::default()
         };
-        let backoff_limit = spec.value.0.backoff_limit;
-        Ok(Self { metadata, backoff_limit: Lenient { malformed: spec.malformed || backoff_limit.malformed, ..backoff_limit } })
+        let SpecWire { backoff_limit, backoff_limit_per_index, pod_failure_policy } = spec.value.0;
+        let failed = status.value.0.failed;
+        Ok(Self {
+            metadata,
+            backoff_limit: Lenient { malformed: spec.malformed || backoff_limit.malformed, ..backoff_limit },
+            failed: Lenient { malformed: status.malformed || failed.malformed, ..failed },
+            judges_failures: backoff_limit_per_index.value.0 || pod_failure_policy.value.0,
+        })
     }
 }
 
@@ -89,6 +107,18 @@ impl JobWire {
         };
         let uid = self.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?.into();
         Some(Job { uid, backoff_limit })
+    }
+}
+
+impl JobWire {
+    /// Whether one more of its pods may fail under `Never`, and at least half of the failures that it allows are still left then. A Job that
+    /// counts failures by index, or has rules for them, may end with any.
+    #[must_use]
+    pub fn bears_failure(&self) -> bool {
+        let failed = self.failed.value.unwrap_or_default();
+        let is_known = !self.failed.malformed && failed >= 0 && !self.judges_failures;
+        let failed = u64::try_from(failed).unwrap_or_default();
+        is_known && self.read().is_some_and(|job| failed.saturating_add(1).saturating_mul(2) <= u64::from(job.backoff_limit))
     }
 }
 
@@ -155,6 +185,25 @@ mod tests {
         }
         let nameless: JobWire = serde_json::from_value(json!({"metadata": {}, "spec": {"backoffLimit": 1}})).unwrap();
         assert_eq!(nameless.read(), None);
+    }
+
+    #[test]
+    fn t1_a_job_bears_a_failure_that_leaves_it_half_of_its_limit() {
+        let bears = |spec: Value, status: Value| {
+            let job = json!({"metadata": {"uid": "u1"}, "spec": spec, "status": status});
+            serde_json::from_value::<JobWire>(job).unwrap().bears_failure()
+        };
+        let limits = [(0, 0, false), (1, 0, false), (2, 0, true), (3, 1, false), (4, 1, true), (6, 2, true), (6, 3, false)];
+        for (limit, failed, expected) in limits {
+            assert_eq!(bears(json!({"backoffLimit": limit}), json!({"failed": failed})), expected, "{limit} {failed}");
+        }
+        assert!(bears(json!({}), json!({})), "the default is 6");
+        for spec in [json!({"backoffLimitPerIndex": 6}), json!({"podFailurePolicy": {"rules": []}}), json!({"backoffLimit": "6"})] {
+            assert!(!bears(spec.clone(), json!({})), "{spec}");
+        }
+        for status in [json!({"failed": -1}), json!({"failed": i64::MAX}), json!({"failed": "none"}), json!("text")] {
+            assert!(!bears(json!({}), status.clone()), "{status}");
+        }
     }
 
     #[test]
