@@ -63,8 +63,13 @@ impl VirtualNode {
 
     /// The node says its class itself.
     pub async fn label(&self, world: &World, class: &str) {
+        self.label_as(world, "swaplet.io/node-class", class).await;
+    }
+
+    /// Gives the node a label.
+    pub async fn label_as(&self, world: &World, key: &str, value: &str) {
         let nodes: Api<Node> = Api::all(world.client.clone());
-        let patch = json!({"metadata": {"labels": {"swaplet.io/node-class": class}}});
+        let patch = json!({"metadata": {"labels": {key: value}}});
         nodes.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 

@@ -81,6 +81,20 @@ async fn jobs_on_a_node_that_updates() {
     }
 }
 
+/// As OpenKruise does it there: what runs is billed until it ends.
+#[tokio::test]
+async fn eci_pods_under_never_are_swapped_on_a_node_of_alibaba_eci() {
+    let world = World::new("vk-eci").await;
+    let node = VirtualNode::start(&world, &[]).await;
+    node.label_as(&world, "k8s.aliyun.com/vnode", "true").await;
+    let _controller = Controller::start(&world).await;
+    world.create_pod(pod("never", placed(&world, &node, "Never", "term=143"))).await;
+    world.pod_ends("never", "Succeeded").await;
+    assert_eq!((swapped_in(&world.namespace), node.calls("UpdatePod", "never")), (vec!["never".to_owned()], 1));
+    assert_eq!(world.events_of("never", 2).await, ["SidecarEnded", "SidecarSwapped"]);
+    node.done(world).await;
+}
+
 mod long {
     use super::*;
 

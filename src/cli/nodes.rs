@@ -15,7 +15,7 @@ use super::rules::NodeTableArgs;
 use super::table::{Output, age, dash, render};
 use crate::controller::clock::time_of_day;
 use crate::controller::list::{list, words};
-use crate::controller::verdict_store::{AllKept, Kept, all_in};
+use crate::controller::verdict_store::{AllKept, Kept, all_in, under_never};
 use crate::decide::budget::Rate;
 use crate::decide::node_class::{NodeClass, Recognised};
 use crate::decide::node_table::{BUILT_IN, NodeTable};
@@ -149,6 +149,7 @@ struct Row {
     class: NodeClass,
     recognised: Recognised,
     proved: Option<Kept>,
+    under_never: Option<Kept>,
 }
 
 impl Row {
@@ -156,9 +157,10 @@ impl Row {
         let recognised = Recognised::of(node, table);
         let counts = |kept: &&Kept| kept.uid == node.uid && kept.until > now;
         let proved = kept.get(&*node.name).filter(counts).cloned();
+        let under_never = under_never(kept, &node.name).filter(counts).cloned();
         let outranks = proved.as_ref().and_then(|kept| Proved::from_word(&kept.proved));
         let class = outranks.map_or(recognised.class, |proved| proved.class(recognised.class));
-        Self { name: node.name.clone(), class, recognised, proved }
+        Self { name: node.name.clone(), class, recognised, proved, under_never }
     }
 
     fn problem(&self) -> Option<String> {
@@ -175,10 +177,9 @@ impl Row {
 
     /// What was proved outranks what the node is taken for, so it is named first.
     fn why(&self) -> String {
-        match &self.proved {
-            Some(kept) => format!("proved: {}; {}", kept.proved, self.recognised.why),
-            None => self.recognised.why.to_string(),
-        }
+        let proved: Vec<_> = self.proved.iter().chain(&self.under_never).map(|kept| &*kept.proved).collect();
+        let because = if proved.is_empty() { String::new() } else { format!("proved: {}; ", proved.join(", ")) };
+        format!("{because}{}", self.recognised.why)
     }
 
     fn cells(&self, wide: bool, now: Timestamp) -> Vec<String> {
@@ -215,6 +216,8 @@ impl Row {
             "updatesPerSecond": self.updates_per_second(),
             "endsEciSidecars": self.recognised.ends_eci_sidecars(),
             "proved": self.proved,
+            "provedUnderNever": self.under_never,
+            "swapUnderNever": row.and_then(|row| row.swap_under_never),
         })
     }
 }
@@ -258,8 +261,10 @@ mod tests {
             until: at(until),
             times: 0,
             pod: "batch/report".into(),
+            provider: "virtual-kubelet".into(),
         };
-        let all = [("vk", kept("u", 86_100)), ("eci", kept("u", -1)), ("vk-other-uid", kept("other", 60))];
+        let fails = Kept { proved: "FailsUnderNever".into(), ..kept("u", 60) };
+        let all = [("vk", kept("u", 86_100)), ("eci", kept("u", -1)), ("vk-other-uid", kept("other", 60)), ("under-never_vk", fails)];
         let all: AllKept = all.into_iter().map(|(node, kept)| (node.to_owned(), kept)).collect();
         nodes.iter().map(|node| Row::of(node, &NodeTable::built_in(), &all, at(0))).collect()
     }
@@ -273,7 +278,7 @@ mod tests {
             "ip-10-0-0-1    Kubelet          -                         -                an ordinary node: no row of the table matches",
             "odd            Kubelet          -                         -                an ordinary node: no row of the table matches",
             "said           VirtualInert     -                         -                label swaplet.io/node-class",
-            "vk             VirtualRejects   unknown virtual-kubelet   Rejects 5m ago   proved: Rejects; row virtual-kubelet: label type=virtual-kubelet",
+            "vk             VirtualRejects   unknown virtual-kubelet   Rejects 5m ago   proved: Rejects, FailsUnderNever; row virtual-kubelet: label type=virtual-kubelet",
             "vk-other-uid   Unknown          unknown virtual-kubelet   -                row virtual-kubelet: label type=virtual-kubelet",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
@@ -293,5 +298,9 @@ mod tests {
         assert_eq!((&json["nodes"][4]["class"], &json["nodes"][4]["takenFor"]), (&json!("VirtualRejects"), &json!("Unknown")));
         assert_eq!((&json["nodes"][0]["updatesPerSecond"], &json["nodes"][0]["endsEciSidecars"]), (&json!(4.0), &json!(true)));
         assert_eq!(json["nodes"][1]["row"], Value::Null);
+        assert_eq!(
+            (&json["nodes"][4]["provedUnderNever"]["proved"], &json["nodes"][0]["swapUnderNever"]),
+            (&json!("FailsUnderNever"), &json!(true))
+        );
     }
 }

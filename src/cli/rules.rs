@@ -59,8 +59,8 @@ pub struct RulesArgs {
     /// nodes can pull from
     #[arg(long, value_name = "REPOSITORY", env = "SWAPLET_DERIVED_REPOSITORY", value_parser = repository, requires = "exit_image")]
     derived_repository: Option<ImageReference>,
-    /// Swap images on virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
-    /// container of it runs, it fails a pod whose work is done
+    /// Swap images on all virtual nodes of class VirtualUpdates also under restartPolicy Never: where the provider judges the pod while no
+    /// container of it runs, it fails a pod whose work is done [default: where the row of the node says so, or a pod has proved it]
     #[arg(long, env = "SWAPLET_SWAP_UNDER_NEVER")]
     swap_under_never: bool,
     #[command(flatten)]
@@ -181,4 +181,21 @@ fn repository(written: &str) -> Result<ImageReference, String> {
         return Err("name a repository alone, without tag and digest, such as registry.example/swaplet/derived".to_owned());
     }
     ImageReference::parse(written).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
+    use super::*;
+    use crate::decide::ladder::Ladder;
+
+    /// Tests of decisions about an installation where nothing is said (`tests/decisions/expect.rs`) go by it.
+    #[test]
+    fn t1_the_shipped_ladder_is_the_one_that_decisions_are_tested_with() {
+        let args = ["run", "--exit-image", "registry.example/exit:v1"];
+        let matches = RulesArgs::augment_args(Command::new("run")).get_matches_from(args);
+        let ladder = RulesArgs::from_arg_matches(&matches).unwrap().rules().unwrap().ladder;
+        assert_eq!(ladder, Ladder { prefer: None, finish: true, recreate: true, swap_under_never: false });
+    }
 }

@@ -211,6 +211,7 @@ impl Index {
     fn forget(&mut self, uid: &str) {
         self.openkruise.request_ends(uid);
         let Some(entry) = self.entries.remove(uid) else { return };
+        self.nodes.trial_ends(&entry.pod);
         self.census.forget(&entry);
         self.selected.over(uid, entry.pod.phase);
         if let Some(at) = entry.due {
@@ -303,6 +304,9 @@ impl Index {
         }
         let mut effects = entry.settle(write, outcome, now);
         let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+            self.nodes.trial_ends(&entry.pod);
+        }
         if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
             let node = entry.pod.node.clone();
             self.look_soon(|pod| pod.node == node);
@@ -358,13 +362,14 @@ impl Index {
         let entry = self.entries.get_mut(uid)?;
         if let Action::Swap(swaps) = &action {
             let pod = &entry.pod;
+            let until = probe_until(pod, now);
             if let Some((provider, rate)) = self.nodes.budget(pod)
                 && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
             {
                 return None;
             }
             swaps.iter().for_each(|swap| self.image_troubles.tried(pod, &swap.to, now));
-            self.nodes.probe_starts(pod, now.saturating_add(patience(pod).min(PROBE_PATIENCE)).saturating_add(PROBE_MARGIN), now);
+            self.nodes.probe_starts(pod, until, now);
         }
         if let Action::Recreate(containers) = &action {
             self.openkruise.request_begins(&entry.pod, containers, now);
@@ -377,6 +382,11 @@ impl Index {
         }
         Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
     }
+}
+
+/// Until when a swap that was written then is the probe of its node, or of its provider.
+fn probe_until(pod: &Pod, written: Duration) -> Duration {
+    written.saturating_add(patience(pod).min(PROBE_PATIENCE)).saturating_add(PROBE_MARGIN)
 }
 
 /// Whether nothing will ever be done for the pod again, so that it need not be kept.

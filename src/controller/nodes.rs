@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::verdict_store::AllKept;
+use super::verdict_store::{AllKept, node_of};
 use crate::decide::budget::Rate;
 use crate::decide::circumstances::NodeFacts;
 use crate::decide::node_class::{NodeClass, Recognised};
 use crate::decide::node_table::NodeTable;
-use crate::decide::node_verdicts::{NodeId, NodeVerdicts, Proved};
+use crate::decide::node_verdicts::{NodeId, NodeVerdicts, Proved, UnderNever, provider};
 use crate::objects::node::{KubeletVersion, Node};
-use crate::objects::pod::Pod;
+use crate::objects::pod::{Pod, RestartPolicy};
 
 /// How long a pod whose mains are done waits for its node to be seen. Longer than a list of nodes takes; and a watch that misses a node
 /// for longer must not keep pods from ending.
@@ -31,6 +31,8 @@ pub struct Nodes {
     news: bool,
     verdicts: NodeVerdicts,
     probes: HashMap<Box<str>, Probe>,
+    /// The pods under `Never` that are the proof of their providers.
+    under_never: HashMap<Box<str>, Probe>,
 }
 
 struct Seen {
@@ -72,8 +74,8 @@ impl Nodes {
     /// No node has been seen yet.
     #[must_use]
     pub fn new(table: NodeTable) -> Self {
-        let (seen, verdicts, probes) = (HashMap::new(), NodeVerdicts::default(), HashMap::new());
-        Self { table, seen, hidden: false, list: 0, news: false, verdicts, probes }
+        let (seen, verdicts, probes, under_never) = (HashMap::new(), NodeVerdicts::default(), HashMap::new(), HashMap::new());
+        Self { table, seen, hidden: false, list: 0, news: false, verdicts, probes, under_never }
     }
 
     /// What was proved on all nodes.
@@ -84,9 +86,10 @@ impl Nodes {
 
     /// Takes over what earlier lives have kept; `now` and `today` are the same moment.
     pub fn restore_kept(&mut self, kept: AllKept, now: Duration, today: Timestamp) {
-        for (node, kept) in kept {
+        for (key, kept) in kept {
+            let node = node_of(&key);
             match kept.restore(now, today) {
-                Some(verdict) => self.verdicts.restore(&node, verdict, now),
+                Some(verdict) => self.verdicts.restore(node, verdict, now),
                 None => tracing::debug!(node, "a kept verdict has expired, or cannot be read"),
             }
         }
@@ -160,6 +163,7 @@ impl Nodes {
         let facts = NodeFacts {
             unseen_until,
             probed_until: self.probed_until(pod, class, now),
+            under_never: self.under_never(pod, class, now),
             class_until: self.verdicts.on(id, now).map(|verdict| verdict.until),
             may_be_kubelet: recognised.may_be_kubelet(),
             labelled_virtual: self.seen.get(&pod.node).is_some_and(|seen| seen.labelled_virtual),
@@ -215,6 +219,9 @@ impl Nodes {
         let name = format!("{}/{}", pod.namespace, pod.name);
         let node = NodeId { name: &pod.node, uid: &uid };
         let news = self.verdicts.learn(node, &recognised, proved, &name, now);
+        if proved.is_under_never() {
+            self.trial_ends(pod);
+        }
         news.then(|| Learned { node: pod.node.clone(), proved, pod: name, taken_for: recognised.class })
     }
 
@@ -224,12 +231,40 @@ impl Nodes {
         if class == NodeClass::Unknown && !pod.node.is_empty() {
             self.probes.insert(pod.node.clone(), Probe { pod: pod.uid.clone(), until });
         }
+        self.trial_goes_on(pod, until, now);
+    }
+
+    /// A swap of this pod is under way, whoever has begun it: while that may fail a pod under `Never`, no other one of the provider is put
+    /// at risk.
+    pub fn trial_goes_on(&mut self, pod: &Pod, until: Duration, now: Duration) {
+        if pod.restart_policy != RestartPolicy::Never || pod.phase.is_terminal() {
+            return;
+        }
+        let class = self.verdicts.class(self.id(&pod.node), &self.recognised(pod), now);
+        if self.under_never(pod, class, now) == UnderNever::Try {
+            self.under_never.insert(provider(&self.recognised(pod)), Probe { pod: pod.uid.clone(), until });
+        }
+    }
+
+    /// Whatever this pod could prove of its provider is proved, or will not be.
+    pub fn trial_ends(&mut self, pod: &Pod) {
+        self.under_never.retain(|_, trial| trial.pod != pod.uid);
     }
 
     /// The probe by this pod, if it was one, is over. Answers whether others may have waited for it.
     pub fn probe_ends(&mut self, pod: &Pod) -> bool {
         let is_probe = self.probes.get(&pod.node).is_some_and(|probe| probe.pod == pod.uid);
         is_probe && self.probes.remove(&pod.node).is_some()
+    }
+
+    fn under_never(&self, pod: &Pod, class: NodeClass, now: Duration) -> UnderNever {
+        if class != NodeClass::VirtualUpdates || pod.restart_policy != RestartPolicy::Never {
+            return UnderNever::No;
+        }
+        let recognised = self.recognised(pod);
+        let trial = self.under_never.get(&provider(&recognised));
+        let is_tried = trial.is_some_and(|trial| trial.pod != pod.uid && trial.until > now);
+        self.verdicts.under_never(self.id(&pod.node), &recognised, is_tried, now)
     }
 
     fn probed_until(&self, pod: &Pod, class: NodeClass, now: Duration) -> Option<Duration> {

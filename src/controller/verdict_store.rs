@@ -1,6 +1,9 @@
 //! What was proved on nodes, kept for the next life of the process in a ConfigMap of our own: one entry per node. It is no pod's, so
 //! the one writer of pods has no part in it. Losing it costs one probe per node.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +30,10 @@ use crate::decide::node_verdicts::{MOST_VERDICTS, NodeVerdict, NodeVerdicts, Pro
 pub const CONFIG_MAP: &str = "swaplet-node-verdicts";
 /// The pause between two writes: whatever is proved meanwhile goes into one.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
+/// Before the name of a node in the key of what is known there of pods under `Never`; no name has the character at its end.
+const UNDER_NEVER: &str = "under-never_";
+/// The longest key that the API server takes.
+const KEY: usize = 253;
 /// What one request may take.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Tries to write while somebody else writes too.
@@ -50,9 +57,12 @@ pub struct Kept {
     /// The pod that proved it, as `namespace/name`.
     #[serde(default)]
     pub pod: Box<str>,
+    /// See [`NodeVerdict::provider`].
+    #[serde(default)]
+    pub provider: Box<str>,
 }
 
-/// All of them, by the name of the node.
+/// All of them, by their key: the name of the node, see [`node_of`].
 pub type AllKept = BTreeMap<String, Kept>;
 
 impl Kept {
@@ -67,6 +77,7 @@ impl Kept {
             until,
             times: verdict.times,
             pod: verdict.pod.clone(),
+            provider: verdict.provider.clone(),
         }
     }
 
@@ -79,15 +90,35 @@ impl Kept {
         if seconds(self.until, today) >= VERDICT_LASTS {
             return None;
         }
+        let proved = Proved::from_word(&self.proved)?;
         Some(NodeVerdict {
             uid: self.uid.clone(),
-            proved: Proved::from_word(&self.proved)?,
-            until: now + seconds(today, self.until).min(VERDICT_LASTS),
-            lasts: seconds(self.proved_at, self.until).min(VERDICT_LASTS),
+            proved,
+            until: now + seconds(today, self.until).min(proved.lasts()),
+            lasts: seconds(self.proved_at, self.until).min(proved.lasts()),
             times: self.times,
             pod: self.pod.clone(),
+            provider: self.provider.clone(),
         })
     }
+}
+
+/// The node that an entry is about.
+#[must_use]
+pub fn node_of(key: &str) -> &str {
+    key.strip_prefix(UNDER_NEVER).unwrap_or(key)
+}
+
+/// What is known there of pods under `Never`.
+#[must_use]
+pub fn under_never<'a>(kept: &'a AllKept, node: &str) -> Option<&'a Kept> {
+    kept.get(&format!("{UNDER_NEVER}{node}"))
+}
+
+/// Where the verdict on a node is kept; nowhere where its name leaves no room for what has to stand before it.
+fn key(node: &str, proved: Proved) -> Option<String> {
+    let key = if proved.is_under_never() { format!("{UNDER_NEVER}{node}") } else { node.to_owned() };
+    (key.len() <= KEY).then_some(key)
 }
 
 /// `time + plus - minus`, to the second; a time that no calendar has stays what it was.
@@ -100,7 +131,7 @@ fn shift(time: Timestamp, plus: Duration, minus: Duration) -> Timestamp {
 /// Everything in the form in which it is kept.
 #[must_use]
 pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> AllKept {
-    verdicts.all().map(|(node, verdict)| (node.to_owned(), Kept::of(verdict, now, today))).collect()
+    verdicts.all().filter_map(|(node, verdict)| Some((key(node, verdict.proved)?, Kept::of(verdict, now, today)))).collect()
 }
 
 /// Reads the ConfigMap. An entry that cannot be read is as good as none: the node will prove it again.
@@ -282,10 +313,10 @@ fn merge(ours: &mut AllKept, theirs: AllKept) {
     }
 }
 
-/// The newest, if there are too many for one ConfigMap.
+/// The newest, if there are too many for one ConfigMap; first what a pod has paid for.
 fn data(kept: &AllKept) -> BTreeMap<String, String> {
     let mut entries: Vec<_> = kept.iter().collect();
-    entries.sort_by_key(|(_, kept)| std::cmp::Reverse(kept.proved_at));
+    entries.sort_by_key(|(_, kept)| (*kept.proved != *Proved::FailsUnderNever.as_str(), std::cmp::Reverse(kept.proved_at)));
     entries.truncate(MOST_VERDICTS);
     entries.into_iter().filter_map(|(node, kept)| Some((node.clone(), serde_json::to_string(kept).ok()?))).collect()
 }
@@ -296,62 +327,4 @@ fn guarded(version: &str, data: &BTreeMap<String, String>) -> JsonPatch {
         PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(["metadata", "resourceVersion"]), value: version.into() }),
         PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(["data"]), value: json!(data) }),
     ])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    fn verdict(until: Duration) -> NodeVerdict {
-        NodeVerdict { uid: "u".into(), proved: Proved::Rejects, until, lasts: 10 * HOUR, times: 2, pod: "batch/p".into() }
-    }
-
-    fn day(hour: i64) -> Timestamp {
-        Timestamp::from_second(1_767_225_600 + hour * 3600).unwrap()
-    }
-
-    #[test]
-    fn a_verdict_goes_on_in_the_next_life_as_if_nothing_had_happened() {
-        let kept = Kept::of(&verdict(9 * HOUR), 2 * HOUR, day(0));
-        assert_eq!((kept.proved_at, kept.until), (day(-3), day(7)));
-        let text = serde_json::to_string(&kept).unwrap();
-        assert!(text.contains("\"proved\":\"Rejects\"") && text.contains("\"provedAt\":\"2025-12-31T21:00:00Z\""), "{text}");
-        let read: Kept = serde_json::from_str(&text).unwrap();
-        assert_eq!(read.restore(HOUR, day(4)), Some(verdict(4 * HOUR)));
-        let expired = read.restore(HOUR, day(8)).unwrap();
-        assert_eq!((expired.until, expired.times), (HOUR, 2), "it counts no more, and the next one counts double");
-        assert_eq!(read.restore(HOUR, day(31)), None);
-    }
-
-    #[test]
-    fn no_clock_makes_a_verdict_last_for_ever() {
-        let mut kept = Kept::of(&verdict(9 * HOUR), Duration::ZERO, day(0));
-        kept.until = day(1_000_000);
-        assert_eq!(kept.restore(HOUR, day(0)).unwrap().until, HOUR + VERDICT_LASTS);
-        kept.proved = "Nonsense".into();
-        assert_eq!(kept.restore(HOUR, day(0)), None);
-    }
-
-    #[test]
-    fn an_entry_that_cannot_be_read_costs_no_other() {
-        let good = serde_json::to_string(&Kept::of(&verdict(HOUR), Duration::ZERO, day(0))).unwrap();
-        let data = [("good", &*good), ("bad", "{"), ("worse", "")].map(|(node, text)| (node.to_owned(), text.to_owned()));
-        let map = ConfigMap { data: Some(data.into()), ..ConfigMap::default() };
-        assert_eq!(read(&map).into_keys().collect::<Vec<_>>(), ["good"]);
-        assert_eq!(read(&ConfigMap::default()), AllKept::new());
-    }
-
-    #[test]
-    fn the_newer_of_two_counts_and_the_newest_of_many_are_kept() {
-        let at = |hour| Kept { proved_at: day(hour), ..Kept::of(&verdict(HOUR), Duration::ZERO, day(0)) };
-        let mut ours = AllKept::from([("a".to_owned(), at(1)), ("b".to_owned(), at(1))]);
-        merge(&mut ours, AllKept::from([("a".to_owned(), at(2)), ("b".to_owned(), at(0)), ("c".to_owned(), at(0))]));
-        assert_eq!(ours, AllKept::from([("a".to_owned(), at(2)), ("b".to_owned(), at(1)), ("c".to_owned(), at(0))]));
-        let many: AllKept = (0..600).map(|hour| (format!("n{hour:03}"), at(hour))).collect();
-        let data = data(&many);
-        assert_eq!((data.len(), data.keys().next().map(String::as_str)), (MOST_VERDICTS, Some("n100")));
-        assert!(data.iter().map(|(node, text)| node.len() + text.len()).sum::<usize>() < 1 << 20);
-    }
 }

@@ -28,6 +28,9 @@ pub const UNLISTED: &str = "registry.example/tenant/exit:v1";
 /// A digest.
 pub const DIGEST: &str = "sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc";
 
+/// What `swaplet run` allows where nothing is said (`src/cli/rules.rs` has a test that it is this).
+pub const SHIPPED: Ladder = Ladder { prefer: None, finish: true, recreate: true, swap_under_never: false };
+
 /// The rules of the installation: a default and a list.
 pub fn rules() -> ExitImages {
     rules_with(Some(EXIT), &["registry.example/exit/*"])
@@ -184,17 +187,23 @@ pub fn swaps(pod: &PodBuilder, expected: &[&str]) {
 /// As [`swaps`], with the image of each.
 #[track_caller]
 pub fn swaps_to(pod: &PodBuilder, expected: &[(&str, &str)]) {
-    let decision = ask(pod);
+    swaps_in(Life::new, pod, expected);
+}
+
+/// As [`swaps_to`], in each of these lives.
+#[track_caller]
+pub fn swaps_in(life: impl Fn() -> Life, pod: &PodBuilder, expected: &[(&str, &str)]) {
+    let decision = life().sees(pod);
     let got: Vec<_> = decision.swaps().iter().map(|swap| (&*swap.container, &*swap.to)).collect();
     assert_eq!(got, expected, "{decision:?}");
     assert_eq!(decision.reason, Reason::SidecarSwapped);
     assert_eq!(decision.done.as_ref().map(|report| report.reason), Some(Reason::SidecarSwapped));
     assert!(decision.swaps().iter().all(|swap| *swap.from == *pod.image_of(&swap.container)));
 
-    let mut life = Life::new();
-    let after = life.swaps(pod);
-    life.is_silent(&after, Reason::SwapPending);
-    Life::new().is_silent(&after, Reason::SwapPending);
+    let mut first = life();
+    let after = first.swaps(pod);
+    first.is_silent(&after, Reason::SwapPending);
+    life().is_silent(&after, Reason::SwapPending);
 }
 
 /// Nothing is written and nothing is said.

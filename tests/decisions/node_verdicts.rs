@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use swaplet::decide::node_class::{NodeClass, Recognised};
 use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::node_verdicts::{COOL_DOWN, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, VERDICT_LASTS};
+use swaplet::decide::node_verdicts::{COOL_DOWN, FAILURE_LASTS, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, UnderNever, VERDICT_LASTS};
 
 use super::node_classes::node;
 use NodeClass::{Kubelet, Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
-use Proved::{Inert, Rejects, Updates};
+use Proved::{FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever};
 
 const NODE: NodeId<'_> = NodeId { name: "n", uid: "u" };
 const MINUTE: Duration = Duration::from_secs(60);
@@ -196,4 +196,46 @@ fn memory_is_bounded() {
     world.now += VERDICT_LASTS * 2;
     world.learns(Updates);
     assert_eq!(world.known(), 1, "and what has long expired goes too");
+}
+
+/// A provider that nobody knows, one whose row allows it, and one whose row forbids it.
+#[test]
+fn t1_whether_pods_under_never_outlive_swaps_counts_by_what_is_known_of_the_provider() {
+    let table = |says: &str| {
+        let rows = format!("[{{name: row, class: Unknown, match: [{{labels: [a=b]}}]{says}}}]");
+        Recognised::of(&node("n", &["a=b"], &[], &[]), &NodeTable::read(&rows).unwrap())
+    };
+    let asked = |world: &World, is_tried| world.verdicts.under_never(NODE, &world.recognised, is_tried, world.now);
+    let world = |says| World { recognised: table(says), ..World::of("Unknown") };
+
+    let mut unknown = world("");
+    assert_eq!((asked(&unknown, false), asked(&unknown, true)), (UnderNever::Try, UnderNever::No));
+    assert!(unknown.learns(UpdatesUnderNever));
+    assert!(!unknown.learns(UpdatesUnderNever), "the same again is no news");
+    assert_eq!((asked(&unknown, true), unknown.class()), (UnderNever::Yes, VirtualUpdates), "it has updated as well");
+    unknown.later(VERDICT_LASTS);
+    assert_eq!(asked(&unknown, false), UnderNever::Try);
+    assert!(unknown.learns(FailsUnderNever));
+    unknown.learns(UpdatesUnderNever);
+    assert_eq!(asked(&unknown, false), UnderNever::No, "by a pod that was swapped before");
+    unknown.later(FAILURE_LASTS - MINUTE);
+    assert_eq!(asked(&unknown, false), UnderNever::No);
+    unknown.later(MINUTE);
+    assert_eq!(asked(&unknown, false), UnderNever::Try);
+
+    let mut allowed = world(", swapUnderNever: true");
+    assert_eq!(asked(&allowed, true), UnderNever::Yes);
+    for times in [1, 2, 4] {
+        assert!(allowed.learns(FailsUnderNever));
+        allowed.later(COOL_DOWN * times - MINUTE);
+        assert_eq!(asked(&allowed, false), UnderNever::No);
+        allowed.later(MINUTE);
+        assert_eq!(asked(&allowed, false), UnderNever::Yes);
+    }
+
+    let mut forbidden = world(", swapUnderNever: false");
+    forbidden.learns(UpdatesUnderNever);
+    assert_eq!(asked(&forbidden, false), UnderNever::No);
+    let mut ordinary = World::of("Ordinary");
+    assert!(!ordinary.learns(FailsUnderNever) && !ordinary.learns(UpdatesUnderNever) && ordinary.known() == 0);
 }

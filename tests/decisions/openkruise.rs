@@ -1,14 +1,65 @@
 //! OpenKruise's unit cases of its SidecarTerminator, by name (ST-u: an ordinary node with the daemon; ST-v: a virtual node).
 //!
-//! OpenKruise decides by the node's labels between its daemon and an image swap; swaplet swaps on every node. So where
-//! OpenKruise creates a ContainerRecreateRequest or changes the phase, swaplet swaps exactly those containers.
+//! OpenKruise decides by the node's labels between its daemon and an image swap; swaplet swaps on both. So where OpenKruise creates a
+//! ContainerRecreateRequest, swaplet swaps exactly those containers. They run as an installation does where nothing is said, ST-u on a node
+//! with the daemon and ST-v on one of Alibaba ECI.
 
+use std::time::Duration;
+
+use swaplet::decide::circumstances::NodeFacts;
+use swaplet::decide::decision::Action;
+use swaplet::decide::finish::QUIET;
+use swaplet::decide::node_class::{NodeClass, Recognised};
+use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::node_verdicts::{NodeId, NodeVerdicts};
+use swaplet::decide::openkruise::Coexist;
 use swaplet::decide::reason::Reason;
 use swaplet::decide::roles;
 use swaplet::objects::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
+use swaplet::objects::pod::Phase;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
-use crate::expect::{EXIT, LISTED, is_silent, swaps, swaps_to};
+use crate::expect::{EXIT, LISTED, Life, Neighbour, SHIPPED, swaps_in};
+use crate::node_classes::node;
+
+/// As installed, on a node with OpenKruise's daemon whose terminator is off.
+fn ordinary() -> Life {
+    let openkruise = Neighbour { coexist: Coexist::Own, ..Neighbour::default() };
+    Life { node: NodeClass::Daemon, ladder: SHIPPED, openkruise, ..Life::new() }
+}
+
+/// As installed, on the virtual node of OpenKruise's documents.
+fn eci() -> Life {
+    let recognised = Recognised::of(&node("eci", &["k8s.aliyun.com/vnode=true"], &[], &[]), &NodeTable::built_in());
+    let id = NodeId { name: "eci", uid: "u" };
+    let under_never = NodeVerdicts::default().under_never(id, &recognised, false, Duration::ZERO);
+    let facts = NodeFacts { under_never, labelled_virtual: true, ..NodeFacts::default() };
+    Life { node: recognised.class, facts, ..ordinary() }
+}
+
+/// Exactly these get the default exit image, on an ordinary node.
+#[track_caller]
+fn swaps(pod: &PodBuilder, expected: &[&str]) {
+    let expected: Vec<_> = expected.iter().map(|name| (*name, EXIT)).collect();
+    swaps_in(ordinary, pod, &expected);
+}
+
+/// Nothing is written and nothing is said, on either node.
+#[track_caller]
+fn is_silent(pod: &PodBuilder, reason: Reason) {
+    for mut life in [ordinary(), eci()] {
+        assert_eq!(life.is_silent(pod, reason).again, None);
+    }
+}
+
+/// The phase is written after the quiet that a kubelet needs, and nothing before.
+#[track_caller]
+fn finishes(pod: &PodBuilder, phase: Phase) {
+    let mut life = ordinary();
+    assert_eq!(life.sees(pod).action, None);
+    let decision = life.later(QUIET.as_secs()).sees(pod);
+    assert!(matches!(&decision.action, Some(Action::Finish(finish)) if finish.phase == phase), "{decision:?}");
+}
 
 /// OpenKruise's sidecar of both groups of cases: marked by both variables.
 fn both_marks(name: &str) -> ContainerBuilder {
@@ -91,20 +142,22 @@ fn st_u11_on_failure_one_of_two_mains_uncompleted() {
     is_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
 }
 
-// OpenKruise kills the two normal ones first and the third through the phase; the swap makes every exit code 0, so all three go in one patch.
+// As there: the two normal ones first, and the third through the phase, when they are done.
 #[test]
 fn st_u12_on_failure_three_sidecars_one_ignores_the_exit_code() {
     let sidecars = [sidecar("sidecar-1").uncompleted(), sidecar("sidecar-2").uncompleted()];
     let third = sidecar("sidecar-3").env(IGNORE_EXIT_CODE, "true").uncompleted();
-    swaps(&two_and_two(mains_ok(), sidecars).with(third), &["sidecar-1", "sidecar-2", "sidecar-3"]);
+    let pod = two_and_two(mains_ok(), sidecars).with(third);
+    swaps(&pod, &["sidecar-1", "sidecar-2"]);
+    finishes(&pod.but("sidecar-1", |c| c.ended(0)).but("sidecar-2", |c| c.ended(0)), Phase::Succeeded);
 }
 
-// OpenKruise sets the phase and creates a CRR; here the last one is swapped like any other.
+// OpenKruise sets the phase and creates a CRR; here the kubelet ends the last one because of the phase.
 #[test]
 fn st_u13_on_failure_two_sidecars_completed_the_ignoring_one_not() {
     let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").ended(0)];
     let third = sidecar("sidecar-3").env(IGNORE_EXIT_CODE, "true").uncompleted();
-    swaps(&two_and_two(mains_ok(), sidecars).with(third), &["sidecar-3"]);
+    finishes(&two_and_two(mains_ok(), sidecars).with(third), Phase::Succeeded);
 }
 
 #[test]
@@ -116,13 +169,13 @@ fn st_v1_never_mains_uncompleted() {
 #[test]
 fn st_v2_never_main_failed_marked_by_image_only() {
     let pod = pod("Never").with(main_container("main").ended(137)).with(sidecar_with_image("sidecar", LISTED).uncompleted());
-    swaps_to(&pod, &[("sidecar", LISTED)]);
+    swaps_in(eci, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
 fn st_v3_never_main_ok() {
     let pod = pod("Never").with(main_container("main").ended(0)).with(both_marks("sidecar").uncompleted());
-    swaps_to(&pod, &[("sidecar", LISTED)]);
+    swaps_in(eci, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
@@ -140,19 +193,19 @@ fn st_v5_on_failure_main_failed() {
 #[test]
 fn st_v6_on_failure_main_ok() {
     let pod = pod("OnFailure").with(main_container("main").ended(0)).with(both_marks("sidecar").uncompleted());
-    swaps_to(&pod, &[("sidecar", LISTED)]);
+    swaps_in(eci, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
 fn st_v7_on_failure_two_mains_ok_two_sidecars() {
     let sidecars = [both_marks("sidecar-1").uncompleted(), both_marks("sidecar-2").uncompleted()];
-    swaps_to(&two_and_two(mains_ok(), sidecars), &[("sidecar-1", LISTED), ("sidecar-2", LISTED)]);
+    swaps_in(eci, &two_and_two(mains_ok(), sidecars), &[("sidecar-1", LISTED), ("sidecar-2", LISTED)]);
 }
 
 #[test]
 fn st_v8_on_failure_two_mains_ok_one_sidecar_completed() {
     let sidecars = [both_marks("sidecar-1").ended(0), both_marks("sidecar-2").uncompleted()];
-    swaps_to(&two_and_two(mains_ok(), sidecars), &[("sidecar-2", LISTED)]);
+    swaps_in(eci, &two_and_two(mains_ok(), sidecars), &[("sidecar-2", LISTED)]);
 }
 
 #[test]
@@ -166,14 +219,14 @@ fn st_v9_on_failure_one_of_two_mains_uncompleted() {
 #[test]
 fn the_plain_mark_on_a_virtual_node_gets_the_default_exit_image() {
     let pod = pod("Never").with(main_container("main").ended(0)).with(sidecar("sidecar").running()).set("/spec/nodeName", "virtual-node");
-    swaps(&pod, &["sidecar"]);
+    swaps_in(eci, &pod, &[("sidecar", EXIT)]);
 }
 
 // OpenKruise does nothing, silently (B-8).
 #[test]
 fn the_image_mark_alone_acts_on_an_ordinary_node() {
     let pod = pod("OnFailure").with(main_container("main").ended(0)).with(sidecar_with_image("sidecar", LISTED).running());
-    swaps_to(&pod, &[("sidecar", LISTED)]);
+    swaps_in(ordinary, &pod, &[("sidecar", LISTED)]);
 }
 
 #[test]
@@ -189,7 +242,7 @@ fn interesting_pod_2_on_failure_main_ok_normal_ended_ignoring_one_running() {
         .with(main_container("main").ended(0))
         .with(sidecar("normal-sidecar1").ended(0))
         .with(sidecar("ignore-sidecar1").env(IGNORE_EXIT_CODE, "true").running());
-    swaps(&pod, &["ignore-sidecar1"]);
+    finishes(&pod, Phase::Succeeded);
 }
 
 // The image of OpenKruise's case is not on the list, so the default is used, and the event says so.
@@ -227,5 +280,5 @@ fn get_sidecar_container_names_1_ordinary_node() {
 #[test]
 fn get_sidecar_container_names_2_virtual_node() {
     let pod = names_case("vk-sidecar1").set("/spec/nodeName", "virtual-node").but("main", |main| main.ended(0));
-    swaps_to(&pod, &[("vk-sidecar1", EXIT), ("ignore-sidecar1", EXIT)]);
+    swaps_in(eci, &pod, &[("vk-sidecar1", EXIT), ("ignore-sidecar1", EXIT)]);
 }

@@ -2,7 +2,7 @@
 //! late, completed containers shown as running, states that are none.
 
 use serde_json::json;
-use swaplet::decide::node_verdicts::Proved::{self, Inert, Rejects, Updates};
+use swaplet::decide::node_verdicts::Proved::{self, FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever};
 use swaplet::decide::proof::proved;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
@@ -150,4 +150,29 @@ fn a_swap_that_was_undone_or_cut_short_proves_nothing() {
     assert_eq!(proved(&undone.read(), &life.memory, life.now), None);
     assert_eq!(life.proves(&after.clone().deleting()), None);
     assert_eq!(life.proves(&after.phase("Succeeded")), None);
+}
+
+/// The provider judges the pod when the stopped sidecar has ended, or waits for the exit image.
+#[test]
+fn t1_a_pod_under_never_proves_by_its_own_end() {
+    let judged = |main: i64, end: &dyn Fn(ContainerBuilder) -> ContainerBuilder, phase: &str| {
+        let pod = pod("Never").with(main_container("main").ended(main)).with(sidecar("side").running());
+        let mut life = Life::new();
+        let after = life.swaps(&pod).but("side", end).phase(phase);
+        (life, after)
+    };
+    let proves = |main, end: &dyn Fn(ContainerBuilder) -> ContainerBuilder, phase| {
+        let (mut life, after) = judged(main, end, phase);
+        life.later(5).proves(&after)
+    };
+    let exit_image = |c: ContainerBuilder| ended_since(c, LATER).status("image", EXIT);
+    assert_eq!(proves(0, &exit_image, "Running"), Some(Updates));
+    assert_eq!(proves(0, &exit_image, "Succeeded"), Some(UpdatesUnderNever));
+    assert_eq!(proves(0, &|c| c.ended(143), "Failed"), Some(FailsUnderNever));
+    assert_eq!(proves(0, &ContainerBuilder::no_status, "Failed"), Some(FailsUnderNever));
+    // The end may be the sidecar's own, or the main's failure; or somebody has deleted the pod.
+    assert_eq!(proves(0, &|c| c.ended(0), "Succeeded"), None);
+    assert_eq!(proves(1, &|c| c.ended(143), "Failed"), None);
+    let (mut life, after) = judged(0, &|c| c.ended(143), "Failed");
+    assert_eq!(life.proves(&after.deleting()), None);
 }

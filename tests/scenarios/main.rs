@@ -41,6 +41,7 @@ mod rotation;
 mod sample;
 mod selection;
 mod shapes;
+mod under_never;
 mod verdicts;
 mod warm;
 mod watches;

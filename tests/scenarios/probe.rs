@@ -174,7 +174,7 @@ async fn a_gap_in_which_the_pod_is_judged_is_found_under_never() {
     let profile = Profile::Virtual(ProviderOptions { gap: Gap::Judged, ..ProviderOptions::default() });
     let (probed, _) = Bed::with(profile).await.run().await;
     let swap = &probed.tried[1];
-    assert_eq!((swap.answer, swap.proved), (Answer::Fails(Reason::PodFailedAfterSwap), None), "{probed:#?}");
+    assert_eq!((swap.answer, swap.proved), (Answer::Fails(Reason::PodFailedAfterSwap), Some(Proved::FailsUnderNever)), "{probed:#?}");
 }
 
 /// One pod does not prove that a kubelet ignores images: it may be busy. So the class stays.

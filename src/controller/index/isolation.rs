@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::around::Around;
-use super::{Effect, Index, is_over};
+use super::{Effect, Index, is_over, probe_until};
 use crate::decide::decision::{Decision, Report};
 use crate::decide::headroom::Need;
 use crate::decide::reason::Reason;
@@ -37,6 +37,9 @@ impl Index {
         entry.memory.observe(&entry.pod, exit_images, now);
         let shown = entry.count(&mut self.headroom, exit_images);
         let learned = entry.proves(&self.nodes, now).and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        if let Some(swap) = entry.memory.swaps.first() {
+            self.nodes.trial_goes_on(&entry.pod, probe_until(&entry.pod, swap.at), now);
+        }
         entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
         self.image_troubles.observe(&entry.pod, &entry.memory, now);
         let around = Around {

@@ -7,7 +7,9 @@ use super::headroom::Ledger;
 use super::image_troubles::ImageTroubles;
 use super::ladder::{Ladder, Rung};
 use super::node_class::NodeClass;
+use super::node_verdicts::UnderNever;
 use super::openkruise::OpenKruise;
+use super::roles;
 use crate::objects::pod::Pod;
 
 /// The installation, the node and the time.
@@ -41,7 +43,17 @@ impl Circumstances<'_> {
 
     /// Whether the node of this pod may get swaps.
     pub(super) fn may_swap(&self, pod: &Pod) -> bool {
-        self.ladder.rungs(self.node, &pod.restart_policy).contains(&Rung::Swap)
+        self.ladder.rungs(self.node, &pod.restart_policy, self.bears_swap(pod)).contains(&Rung::Swap)
+    }
+
+    /// Whether this pod may be swapped although it is under `Never`, or may be the one that proves it: the work of one whose main has
+    /// failed is not lost by another failure, but neither does its end prove anything.
+    pub(super) fn bears_swap(&self, pod: &Pod) -> bool {
+        match self.facts.under_never {
+            UnderNever::No => false,
+            UnderNever::Try => self.headroom.bears_failure(pod) && roles::mains_succeeded(pod),
+            UnderNever::Yes => true,
+        }
     }
 }
 
@@ -52,6 +64,8 @@ pub struct NodeFacts {
     pub unseen_until: Option<Duration>,
     /// Until when the swap of another pod is the probe of this node: one at a time, so that one pod at most pays for it.
     pub probed_until: Option<Duration>,
+    /// Whether a pod under `Never` may be swapped there, where the node replaces containers.
+    pub under_never: UnderNever,
     /// When the class changes by itself, because what was proved on the node expires.
     pub class_until: Option<Duration>,
     /// Whether a kubelet may run the pods of the node although its class says otherwise, by what was proved there or because nobody

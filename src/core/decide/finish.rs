@@ -223,7 +223,8 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
         format!("main containers are done; phase {phase} is written, so that the node ends {names}, whatever the exit code{restless}")
     } else {
         format!(
-            "main containers are done; phase {phase} is written; on this virtual node {names} may run, and cost, until the pod is deleted"
+            "main containers are done; phase {phase} is written; on this virtual node {names} may run, and its instance be billed, until the pod is deleted: set \
+             spec.ttlSecondsAfterFinished of its Job"
         )
     }
 }

@@ -41,7 +41,8 @@ pub struct Ladder {
     pub finish: bool,
     /// Whether `ContainerRecreateRequest`s may be created.
     pub recreate: bool,
-    /// Whether images are swapped on virtual nodes also under `Never`, where the provider may judge the pod while no container runs.
+    /// Whether images are swapped on virtual nodes that replace containers also under `Never`, whatever is known of their provider: it may
+    /// judge the pod while no container runs.
     pub swap_under_never: bool,
 }
 
@@ -60,14 +61,15 @@ pub(super) enum Step {
 }
 
 impl Ladder {
-    /// The rungs for a pod with this restart policy on a node of this class, in the order in which they are tried.
+    /// The rungs for a pod with this restart policy on a node of this class, in the order in which they are tried. `bears_swap`: a pod under
+    /// `Never` may be swapped there.
     #[must_use]
-    pub fn rungs(&self, class: NodeClass, policy: &RestartPolicy) -> Vec<Rung> {
+    pub fn rungs(&self, class: NodeClass, policy: &RestartPolicy, bears_swap: bool) -> Vec<Rung> {
         let never = *policy == RestartPolicy::Never;
         let rungs: &[Rung] = match class {
             NodeClass::Kubelet => &[Rung::Swap, Rung::Finish],
             NodeClass::Daemon => &[Rung::Swap, Rung::Finish, Rung::Recreate],
-            NodeClass::VirtualUpdates if !never || self.swap_under_never => &[Rung::Swap, Rung::Finish],
+            NodeClass::VirtualUpdates if !never || bears_swap || self.swap_under_never => &[Rung::Swap, Rung::Finish],
             // A provider that rejects the update leaves a pod under OnFailure Pending, and finish still ends it.
             NodeClass::Unknown if !never => &[Rung::Swap, Rung::Finish],
             NodeClass::VirtualUpdates | NodeClass::Unknown | NodeClass::VirtualInert | NodeClass::VirtualRejects => &[Rung::Finish],
@@ -106,14 +108,17 @@ mod tests {
             (Unknown, &[Finish], &[Swap, Finish]),
         ];
         for (class, never, on_failure) in table {
-            assert_eq!(ALL.rungs(class, &RestartPolicy::Never), never, "{class}");
-            assert_eq!(ALL.rungs(class, &RestartPolicy::OnFailure), on_failure, "{class}");
+            assert_eq!(ALL.rungs(class, &RestartPolicy::Never, false), never, "{class}");
+            // What is known of replaced containers says nothing about nodes of which even that is not known.
+            let bearing = if class == VirtualUpdates { on_failure } else { never };
+            assert_eq!(ALL.rungs(class, &RestartPolicy::Never, true), bearing, "{class}");
+            assert_eq!(ALL.rungs(class, &RestartPolicy::OnFailure, false), on_failure, "{class}");
         }
     }
 
     #[test]
     fn what_is_not_allowed_is_left_out_and_what_is_preferred_comes_first() {
-        let rungs = |ladder: Ladder, class| ladder.rungs(class, &RestartPolicy::Never);
+        let rungs = |ladder: Ladder, class| ladder.rungs(class, &RestartPolicy::Never, false);
         assert_eq!(rungs(Ladder { finish: false, ..ALL }, Daemon), [Swap, Recreate]);
         assert_eq!(rungs(Ladder { finish: false, ..ALL }, Unknown), []);
         assert_eq!(rungs(Ladder { prefer: Some(Recreate), ..ALL }, Daemon), [Recreate, Swap, Finish]);

@@ -42,6 +42,8 @@ pub struct Row {
     pub eci_image_caches: bool,
     /// Whether its vendor carries out requests to restart containers that have OpenKruise's label for virtual nodes.
     pub vendor_restarts: bool,
+    /// Whether images are swapped under `Never` too, where its nodes replace containers; `None` where that has to be proved.
+    pub swap_under_never: Option<bool>,
     /// How sure the class is; empty where the row does not say.
     pub confidence: Box<str>,
     /// Where it is known from; empty where the row does not say.
@@ -98,6 +100,7 @@ struct RowText {
     #[serde(default)]
     eci_image_caches: bool,
     vendor_restarts: Option<bool>,
+    swap_under_never: Option<bool>,
     #[serde(default)]
     confidence: String,
     #[serde(default)]
@@ -189,6 +192,7 @@ impl RowText {
             machine_per_pod: self.machine_per_pod,
             eci_image_caches: self.eci_image_caches,
             vendor_restarts: self.vendor_restarts.unwrap_or(true),
+            swap_under_never: self.swap_under_never,
             confidence: self.confidence.into(),
             source: self.source.into(),
             entries,

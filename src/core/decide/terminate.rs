@@ -251,7 +251,7 @@ pub(super) fn turn<'a>(pod: &'a Pod, memory: &Memory, around: &Circumstances<'_>
 
 /// A swap that was made is waited for also where its node gets no other (any more).
 fn rungs(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>, ladder: &Ladder) -> Vec<Rung> {
-    let mut rungs = ladder.rungs(around.node, &pod.restart_policy);
+    let mut rungs = ladder.rungs(around.node, &pod.restart_policy, around.bears_swap(pod));
     if !rungs.contains(&Rung::Swap) && swap::is_under_way(unended, memory) {
         rungs.insert(0, Rung::Swap);
     }
