@@ -3,8 +3,30 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What OpenKruise tests of its requests and its jobs.
-const IDS: [&str; 54] = [
+/// What OpenKruise tests of its SidecarTerminator, its requests and its jobs.
+const IDS: [&str; 76] = [
+    "ST-u1",
+    "ST-u2",
+    "ST-u3",
+    "ST-u4",
+    "ST-u5",
+    "ST-u6",
+    "ST-u7",
+    "ST-u8",
+    "ST-u9",
+    "ST-u10",
+    "ST-u11",
+    "ST-u12",
+    "ST-u13",
+    "ST-v1",
+    "ST-v2",
+    "ST-v3",
+    "ST-v4",
+    "ST-v5",
+    "ST-v6",
+    "ST-v7",
+    "ST-v8",
+    "ST-v9",
     "CRR-e1",
     "CRR-e1b",
     "CRR-e2",
