@@ -1,8 +1,11 @@
 //! Restarts of single containers.
 
+mod asked;
 mod ends;
 mod forged;
+pub mod leash;
 mod outcomes;
+mod own_image;
 mod parking;
 mod readiness;
 mod refusals;

@@ -3,6 +3,8 @@
 //! | property of the design | here |
 //! |---|---|
 //! | S1, S2, S6: the image stays what it was, is the user's, or the exit image | what is written is another name of what was there |
+//! | W1, W2: no restart loses work | no stop for a restart is the end of the container, and what is refused is not touched |
+//! | the admission policy | what `deploy/leash.yaml` denies is denied |
 //! | S3 uid fence, S4 one change per request, S5 success is true | under these names |
 //! | no trap states | from every state there is a way without faults to one where the request has its verdict and the container is as the spec says |
 
@@ -97,6 +99,41 @@ fn parking_with_two_controllers_and_a_fault() {
     }
 }
 
+/// The tag has moved, the registry has the manifest no more, and each start asks it: the image before comes back, as the policy admits.
+#[test]
+fn d1c_an_alias_that_can_never_be_pulled() {
+    for (controllers, faults) in [(1, 2), (2, 1)] {
+        is_safe_and_has_no_traps(&Restart { moved: true, ..Restart::new(controllers, faults, "Always") });
+    }
+    is_safe_and_has_no_traps(&Restart { moved: true, force: true, ..Restart::new(1, 2, "OnFailure") });
+    let denied = Restart { moved: true, mutant: Mutant::DeniesBack, ..Restart::new(1, 0, "Always") };
+    assert!(violated(&denied, HasDiscoveries::AnyOf(["no trap"].into())).contains(&"no trap"));
+}
+
+/// The node has the image by another repository: `kind load`, or a second tag.
+#[test]
+fn d1a_d1b_an_image_that_the_node_has_by_another_name() {
+    for policy in ["Always", "OnFailure"] {
+        for force in [false, true] {
+            let known_as = Some("import.example/work@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+            let model = Restart { known_as, force, ..Restart::new(1, 2, policy) };
+            // Unless it is forced, one that has crashed since the request was made has been restarted.
+            let expected = if force { vec!["R1 a restart succeeds"] } else { Vec::new() };
+            assert_eq!(violated(&model, HasDiscoveries::AnyFailures), expected, "{policy}");
+        }
+    }
+}
+
+/// It exits with 0 when it is stopped, which is the end of its work if the node dies before it starts the next one.
+#[test]
+fn d1d_the_main_of_a_job() {
+    for policy in ["OnFailure", "Never"] {
+        is_safe_and_has_no_traps(&Restart { job: true, exits_0: true, ..Restart::new(1, 2, policy) });
+        let risked = Restart { job: true, exits_0: true, force: true, ..Restart::new(1, 1, policy) };
+        assert_eq!(violated(&risked, HasDiscoveries::All), ["W1 no stop is the end of the work"], "what forceRecreate overrules: {policy}");
+    }
+}
+
 /// Somebody makes the request, or changes it, with a journal of any form: no image is written but the one that the container had, its alias and
 /// the park image, and no container stays parked without a word. Some 22,000 and 108,000 states.
 #[test]
@@ -181,12 +218,12 @@ fn mutants_of_parking_are_caught() {
     }
 }
 
-/// Without `observedGeneration` a container that crashes in the moment of the change looks restarted because of it. It was restarted since
-/// the request, but `forceRecreate` asks for more.
+/// Without `observedGeneration` a container that has crashed in the moment before the change, as is told after it, looks restarted because of
+/// it. Only the clock of the node could tell, which may be wrong.
 #[test]
 fn what_a_node_without_observed_generation_cannot_tell() {
-    let model = Restart { force: true, observes: false, ..Restart::new(1, 1, "Always") };
-    assert_eq!(violated(&model, HasDiscoveries::All), ["S5 success is true"]);
-    let model = Restart { observes: false, ..Restart::new(1, 1, "Always") };
-    assert_eq!(violated(&model, HasDiscoveries::All), [""; 0]);
+    for force in [true, false] {
+        let model = Restart { force, observes: false, ..Restart::new(1, 1, "Always") };
+        assert_eq!(violated(&model, HasDiscoveries::All), ["S5 success is true"]);
+    }
 }

@@ -102,13 +102,18 @@ async fn no_job_is_failed_by_a_restart() {
         let template = json!({"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "app", "image": "app:1"}]}});
         let spec = json!({"backoffLimit": limit, "template": template, "suspend": true});
         let uid = world.create(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": spec})).await;
-        let refused = world.restart(&["web-0", "-c", "app"]).await;
-        assert_eq!((refused.code, writes(&world)), (Some(1), vec![]), "{refused:?}");
-        assert!(refused.err.contains("the Job of the pod has not been seen"), "{}", refused.err);
+        for (arguments, words) in [
+            (&["web-0", "-c", "app"][..], "it is a main container of Job job"),
+            (&["web-0", "-c", "app", "--force"], "the Job of the pod has not been seen"),
+        ] {
+            let refused = world.restart(arguments).await;
+            assert_eq!((refused.code, writes(&world)), (Some(1), vec![]), "{refused:?}");
+            assert!(refused.err.contains(words), "{}", refused.err);
+        }
         let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": uid, "controller": true}]);
         let patch = kube::api::Patch::Merge(json!({"metadata": {"ownerReferences": owner}}));
         world.pods().patch("web-0", &Default::default(), &patch).await.unwrap();
-        let ran = world.restart(&["web-0", "-c", "app"]).await;
+        let ran = world.restart(&["web-0", "-c", "app", "--force"]).await;
         assert_eq!(ran.code, Some(code), "{ran:?}");
         assert!(ran.err.contains(words), "{}", ran.err);
     }

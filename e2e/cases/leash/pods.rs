@@ -1,6 +1,7 @@
 //! Pods that no scheduler looks at: what their containers have come to is written, so that every state can be had at once.
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -137,6 +138,8 @@ impl Leashed {
         of_hub["image"] = json!("docker.io/library/busybox:1");
         of_hub["imageID"] = json!("");
         self.is_reported("hub", of_hub).await;
+        // An alias that swaplet has written, and one that somebody else has; the node knows the image by another repository.
+        self.aliases_are_there().await;
         let mut applied = pod(self, "applied", "Always", json!([main(self)]));
         applied["metadata"]["labels"]["team"] = json!("a");
         self.is_there(applied, &[("main", None)], &[]).await;
@@ -146,6 +149,33 @@ impl Leashed {
         let mut elsewhere = pod(self, "done", "OnFailure", both);
         elsewhere["metadata"]["namespace"] = json!(closed(&self.world));
         self.make(&json!([elsewhere])).await;
+    }
+
+    async fn aliases_are_there(&self) {
+        let image = &self.world.images.work;
+        let tagless = image.strip_suffix(":v1").unwrap();
+        let swaplet: Api<Pod> = Api::namespaced(self.swaplet.clone(), &self.world.namespace);
+        for (name, before, alias, waits) in [
+            ("pinned", image.as_str(), format!("{image}@{DIGEST}"), true),
+            ("pinned-runs", image, format!("{image}@{DIGEST}"), false),
+            ("pinned-latest", tagless, format!("{tagless}:latest@{DIGEST}"), true),
+            ("pinned-bare", &format!("{tagless}@{DIGEST}"), format!("{tagless}:v1@{DIGEST}"), false),
+            ("pinned-by-user", image, format!("{image}@{DIGEST}"), true),
+        ] {
+            self.is_there(pod(self, name, "Always", json!([{"name": "main", "image": before}])), &[("main", None)], &[]).await;
+            let (pods, manager) = if name == "pinned-by-user" { (&self.world.api::<Pod>(), "kubectl") } else { (&swaplet, "swaplet") };
+            let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+            pods.patch(name, &params, &Patch::Strategic(image_of("main", &alias))).await.unwrap();
+            let mut container = status(self, "main", None);
+            if waits {
+                container["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+            }
+            self.is_reported(name, container).await;
+        }
+        self.is_there(pod(self, "renamed", "Always", json!([main(self)])), &[("main", None)], &[]).await;
+        let mut renamed = status(self, "main", None);
+        renamed["imageID"] = json!(format!("import.example/work@{DIGEST}"));
+        self.is_reported("renamed", renamed).await;
     }
 
     async fn is_reported(&self, pod: &str, container: Value) {

@@ -124,7 +124,7 @@ impl Direct {
         body["metadata"]["uid"] = member.uid.as_str().into();
         let wire: RestartRequestWire = serde_json::from_value(body)?;
         let request = wire.read().with_context(|| format!("pod {} has no uid", member.name))?;
-        let request = RestartRequest { created_at: Some(time_of_day()), ..request };
+        let request = RestartRequest { created_at: Some(time_of_day()), pod_uid: Some(member.uid.as_str().into()), ..request };
         Ok(UnderWay { request, memory: Memory::default(), pod: None, changed: Vec::new() })
     }
 

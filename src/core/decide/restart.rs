@@ -23,6 +23,7 @@
 mod acceptance;
 mod before;
 mod container;
+mod late;
 mod memory;
 mod orphans;
 mod others;
@@ -268,8 +269,11 @@ fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around:
     if pod.pod.deleting || request.pod_uid.as_ref().is_some_and(|uid| *uid != pod.pod.uid) {
         return give_up(request, POD_GONE);
     }
+    if is_younger(pod, request) {
+        return give_up(request, &format!("{POD_GONE}: the one that is there now was created after the request"));
+    }
     if is_late(request, around) {
-        return parking::end(request, pod, DEADLINE, around).unwrap_or_else(|| give_up(request, DEADLINE));
+        return late::end(request, pod, memory, DEADLINE, around);
     }
     if around.node.is_none() && !pod.pod.node.is_empty() {
         return Decision::quiet(Reason::RequestWaits);
@@ -282,6 +286,12 @@ fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around:
         Some(_) if !around.is_first => waits_in_line(request),
         Some(journal) => run::go_on(request, journal, pod, memory, around),
     }
+}
+
+/// Whether a pod was created after it was asked for, by whoever did not say which one is meant. Both times are whole seconds of one clock.
+fn is_younger(pod: &RestartPod, request: &RestartRequest) -> bool {
+    let times = pod.created_at.zip(request.created_at).filter(|_| request.pod_uid.is_none());
+    times.is_some_and(|(pod, request)| pod > request)
 }
 
 fn because(reason: &str) -> String {

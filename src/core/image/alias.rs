@@ -4,13 +4,18 @@
 //! | written | `status.imageID` | alias |
 //! |---|---|---|
 //! | `repo:tag` | `repo@digest` | `repo:tag@digest` |
+//! | `repo` | `repo@digest` | `repo:latest@digest` |
 //! | `repo:tag@digest` | | `repo@digest` |
 //! | `repo@digest` | | `repo:tag@digest`, with the tag of `status.image` |
-//! | `name:tag` | `sha256:...` (imported) | `docker.io/library/name:tag`, and back |
-//! | `host/name:tag` | `sha256:...` (imported) | that digest itself |
-//! | `sha256:...` | `sha256:...` (imported) | `status.image` |
+//! | `name:tag` | `sha256:...` (imported) or `other@digest`, and `status.image` is `name:tag` | `docker.io/library/name:tag`, and back |
+//! | other names | `sha256:...` (imported) | that digest itself |
 //! | `name:tag` | empty | `docker.io/library/name:tag`, and back |
-//! | `host/name:tag` | empty | none |
+//! | `host/name:tag` | `other@digest`, or empty | none |
+//! | `sha256:...` | | none |
+//!
+//! A status can be written by others than nodes. So what it says chooses a digest of the repository that the spec names, or of what lies on the
+//! node; it never chooses another repository. Where an image was imported or got another tag by hand, the node may know the digest under
+//! another name only: then `repo:tag@digest` cannot be had, from it or from a registry, and is not written.
 
 use super::reference::ImageReference;
 
@@ -25,7 +30,8 @@ const PREFIXES: [&str; 2] = ["docker-pullable://", "docker://"];
 pub struct Alias {
     /// The image to write.
     pub image: String,
-    /// Whether the node itself has reported that it has the image under this name, so that starting it needs no registry.
+    /// Whether the node itself has reported that it has the image under this name, so that starting it needs no registry. Otherwise nothing
+    /// is reported, and it is the same name in other letters: it can be had where the image can.
     pub is_on_node: bool,
 }
 
@@ -45,13 +51,13 @@ impl Alias {
     pub fn of(written: &str, reported: Reported<'_>) -> Option<Self> {
         let id = PREFIXES.iter().find_map(|prefix| reported.image_id.strip_prefix(prefix)).unwrap_or(reported.image_id);
         let found = if is_bare_digest(written) {
-            from_bare_digest(written, id, reported.image)
+            None
         } else if written.contains('@') {
             other_decoration(written, id, reported.image)
         } else if let Some((_, digest)) = id.split_once('@') {
-            pinned(written, digest, id)
+            if same_repository(written, id) { Some(pinned(written, digest)) } else { known_as(written, reported.image) }
         } else if is_bare_digest(id) {
-            Some(respelled(written, true).unwrap_or_else(|| Self { image: id.to_owned(), is_on_node: true }))
+            Some(known_as(written, reported.image).unwrap_or_else(|| Self { image: id.to_owned(), is_on_node: true }))
         } else {
             respelled(written, false)
         };
@@ -91,10 +97,17 @@ fn same_repository(one: &str, other: &str) -> bool {
     }
 }
 
-/// The digest is of the repository that the node names: where it names another one, the node has the bytes under another name only.
-fn pinned(written: &str, digest: &str, id: &str) -> Option<Alias> {
-    ImageReference::parse(written).ok()?;
-    Some(Alias { image: format!("{written}@{digest}"), is_on_node: same_repository(written, id) })
+/// The tag stays, or is the one that none means: so it can be told what the image was before, and nothing but the digest is to be dropped
+/// where it is put back.
+fn pinned(written: &str, digest: &str) -> Alias {
+    let tag = without_tag(written).1.map_or(":latest", |_| "");
+    Alias { image: format!("{written}{tag}@{digest}"), is_on_node: true }
+}
+
+/// The node has the bytes by another name, and says that they have this one as well.
+fn known_as(written: &str, reported: &str) -> Option<Alias> {
+    let normalized = |image: &str| ImageReference::parse(image).ok().map(|image| image.normalized());
+    respelled(written, true).filter(|_| normalized(written) == normalized(reported))
 }
 
 /// With a digest the tag says nothing to a runtime: it is dropped, or put there.
@@ -111,12 +124,6 @@ fn other_decoration(written: &str, id: &str, reported: &str) -> Option<Alias> {
         }
     };
     Some(Alias { image, is_on_node })
-}
-
-/// A bare digest was written by an earlier restart: back to a name that the node knows.
-fn from_bare_digest(written: &str, id: &str, reported: &str) -> Option<Alias> {
-    let name = if id.contains('@') { id } else { reported };
-    (!name.is_empty() && !is_bare_digest(name)).then(|| Alias { image: name.to_owned(), is_on_node: id == written || id.contains('@') })
 }
 
 /// The same name of Docker Hub in its other length.
@@ -157,25 +164,64 @@ mod tests {
 
     #[test]
     fn the_name_stays_as_it_was_written() {
-        assert_eq!(alias("busybox", "", &format!("docker.io/library/busybox@{A}")), Some((format!("busybox@{A}"), true)));
+        assert_eq!(alias("busybox", "", &format!("docker.io/library/busybox@{A}")), Some((format!("busybox:latest@{A}"), true)));
         assert_eq!(alias("busybox:1", "", &format!("docker-pullable://busybox@{A}")), Some((format!("busybox:1@{A}"), true)));
     }
 
     #[test]
     fn a_digest_that_the_node_does_not_report_for_this_repository_is_not_known_to_be_there() {
-        assert_eq!(alias("r.example/x:t", "", &format!("mirror.example/x@{A}")), Some((format!("r.example/x:t@{A}"), false)));
         assert_eq!(alias(&format!("r.example/x:t@{A}"), "", &format!("r.example/x@{B}")), Some((format!("r.example/x@{A}"), false)));
         assert_eq!(alias(&format!("r.example/x:t@{A}"), "", ""), Some((format!("r.example/x@{A}"), false)));
     }
 
     #[test]
     fn an_imported_image_never_gets_a_digest_behind_its_name() {
-        assert_eq!(alias("localwork:1", "", A), Some(("docker.io/library/localwork:1".to_owned(), true)));
-        assert_eq!(alias("docker.io/library/localwork:1", "", A), Some(("localwork:1".to_owned(), true)));
-        assert_eq!(alias("me/work:1", "", A), Some(("docker.io/me/work:1".to_owned(), true)));
+        let named = "docker.io/library/localwork:1";
+        assert_eq!(alias("localwork:1", named, A), Some((named.to_owned(), true)));
+        assert_eq!(alias(named, named, A), Some(("localwork:1".to_owned(), true)));
+        assert_eq!(alias("me/work:1", "docker.io/me/work:1", A), Some(("docker.io/me/work:1".to_owned(), true)));
+        assert_eq!(alias("localwork:1", "docker.io/library/localwork:2", A), Some((A.to_owned(), true)));
         assert_eq!(alias("r.example/work:1", "", A), Some((A.to_owned(), true)));
-        assert_eq!(alias(A, "docker.io/library/localwork:1", A), Some(("docker.io/library/localwork:1".to_owned(), true)));
-        assert_eq!(alias(A, &format!("r.example/x@{B}"), &format!("r.example/x@{B}")), Some((format!("r.example/x@{B}"), true)));
+    }
+
+    /// What `kind load` leaves (a), and a second tag (b).
+    #[test]
+    fn d1a_d1b_a_digest_of_another_repository_is_not_put_behind_the_name() {
+        let imported = format!("docker.io/library/import-2026-11-22@{A}");
+        let named = "docker.io/library/my-app2:dev";
+        assert_eq!(alias("my-app2:dev", named, &imported), Some((named.to_owned(), true)));
+        assert_eq!(alias(named, named, &imported), Some(("my-app2:dev".to_owned(), true)));
+        for (written, image) in [
+            ("my-app2:dev", ""),
+            ("my-app2:dev", "docker.io/library/my-app2:other"),
+            ("r.example/x:t", "r.example/x:t"),
+            ("r.example/x:t", ""),
+            ("local.test/app:1", "127.0.0.1:30573/work:1"),
+        ] {
+            assert_eq!(alias(written, image, &imported), None, "{written} {image}");
+        }
+    }
+
+    #[test]
+    fn d1_the_names_of_a_bare_digest_are_those_of_the_status_alone_and_none_is_written() {
+        assert_eq!(alias(A, "docker.io/library/localwork:1", A), None);
+        assert_eq!(alias(A, "evil.example/x:1", &format!("evil.example/x@{B}")), None);
+    }
+
+    proptest! {
+        /// Whatever the status says, it does not choose a repository.
+        #[test]
+        fn d1_no_status_has_another_repository_written(
+            written in "([a-z]{1,4}\\.example/)?[a-z]{1,4}(:[a-z]{1,3})?",
+            image in "([a-z]{1,4}\\.example/)?[a-z]{1,4}(:[a-z]{1,3})?",
+            name in "([a-z]{1,4}\\.example/)?[a-z]{1,4}@",
+            bare in any::<bool>(),
+        ) {
+            let id = if bare { A.to_owned() } else { format!("{name}{A}") };
+            if let Some(alias) = Alias::of(&written, Reported { image: &image, image_id: &id }) {
+                prop_assert!(alias.image == A && id == A || same_repository(&alias.image, &written), "{alias:?}");
+            }
+        }
     }
 
     #[test]

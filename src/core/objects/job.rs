@@ -134,6 +134,13 @@ pub(super) struct OwnerWire {
 }
 
 impl OwnerWire {
+    /// The kind and name of the owner that controls a pod.
+    pub(super) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
+        let owner = owners.iter().map(|owner| &owner.value.0).find(|owner| owner.controller.value == Some(true))?;
+        let text = |field: &Text| field.value.clone().unwrap_or_default();
+        Some(format!("{} {}", text(&owner.kind), text(&owner.name)).into())
+    }
+
     /// The Job among the owners of a pod. Only the controlling owner counts (Kubernetes: `controller.FilterPodsByOwner`), and
     /// only the Job of group `batch`: others have Jobs of their own, with other rules.
     pub(super) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {

@@ -18,6 +18,10 @@ pub struct RestartPod {
     pub pod: Pod,
     /// `metadata.generation`; absent before Kubernetes 1.33.
     pub generation: Option<i64>,
+    /// `metadata.creationTimestamp`, by the API server's clock.
+    pub created_at: Option<jiff::Timestamp>,
+    /// The kind and name of the owner that controls the pod, and counts how it ends.
+    pub controller: Option<Box<str>>,
     /// `status.observedGeneration`: up to where the node has seen the spec. Absent on older and on virtual nodes.
     pub observed_generation: Option<i64>,
     /// Of each of `pod.containers`, in the same order.
@@ -93,7 +97,8 @@ mod tests {
     #[test]
     fn details_are_joined_with_their_status_by_name() {
         let pod = read(json!({
-            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": 4},
+            "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": 4, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [{"kind": "Other", "name": "o"}, {"kind": "Job", "name": "j", "controller": true}]},
             "spec": {"restartPolicy": "Always", "initContainers": [{"name": "setup"}], "containers": [
                 {"name": "app", "image": "app:1", "imagePullPolicy": "Always", "startupProbe": {"httpGet": {"port": 1}}},
                 {"name": "log", "image": "log:1"},
@@ -107,6 +112,7 @@ mod tests {
         let (index, container, details) = pod.find("log").unwrap();
         assert_eq!((index, &*container.image, details.ready, &*details.image_id), (1, "log:1", true, "r.example/log@sha256:1"));
         assert!(pod.details[0].pulls_always && pod.details[0].has_startup_probe && !pod.details[1].pulls_always);
+        assert_eq!((pod.controller.as_deref(), pod.created_at), (Some("Job j"), "2026-01-01T00:00:00Z".parse().ok()));
         assert!(pod.details.iter().all(|details| details.facts.is_some()));
         assert_eq!(pod.find("setup"), None);
     }
@@ -173,7 +179,8 @@ mod tests {
     fn what_has_a_wrong_type_is_absent() {
         for strange in [json!(1), json!("x"), json!([1]), json!(null)] {
             let pod = read(json!({
-                "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": strange},
+                "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": strange, "creationTimestamp": strange,
+                    "ownerReferences": strange},
                 "spec": {"containers": [{"name": "app", "imagePullPolicy": strange, "startupProbe": null}], "initContainers": strange},
                 "status": {"observedGeneration": strange, "containerStatuses": [strange, {"name": "app", "ready": strange}]},
             }))

@@ -137,6 +137,7 @@ fn put_back(present: &str, image_id: &str, from: &str) -> (World, (StatePhase, S
     object["status"]["containerStatuses"][0]["imageID"] = json!(image_id);
     let journal = Journal([("app".into(), Mark { intent: Some(intent(from, present, true, None)), ..Mark::default() })].into());
     let labels = json!({POD_UID: "pu", ACTIVE: "true"});
+    object["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ErrImagePull"}});
     let mut world = World::new(&forged_request(&journal, &labels, "Recreating"), &object);
     world.settle();
     let state = world.state("app");
@@ -148,11 +149,14 @@ fn a2_an_alias_is_taken_back_for_what_has_the_same_digest_only() {
     let pinned = format!("r.example/app:1@{DIGEST}");
     let bare = format!("r.example/app@{DIGEST}");
     let reported = format!("r.example/app@{DIGEST}");
-    for (present, image_id, from) in
-        [(&*pinned, &*reported, "r.example/app:1"), (&pinned, "", &bare), (&bare, "", &pinned), ("docker.io/library/app:1", "", "app:1")]
-    {
+    for (present, image_id, from) in [(&*pinned, &*reported, "r.example/app:1"), ("docker.io/library/app:1", "", "app:1")] {
         let (world, _) = put_back(present, image_id, from);
         assert_eq!((world.image("app"), world.swaps), (from, 1), "{present} {image_id}");
+    }
+    for (present, from) in [(&pinned, &bare), (&bare, &pinned)] {
+        let (world, (phase, message)) = put_back(present, "", from);
+        assert_eq!((world.image("app"), world.swaps, phase), (&**present, 0, StatePhase::Failed), "it is the same to a node");
+        assert!(message.contains("by its digest"), "{message}");
     }
     let other = format!("r.example/app:1@{OTHER}");
     for (present, image_id, from) in [

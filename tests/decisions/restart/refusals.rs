@@ -38,7 +38,13 @@ type Change = fn(&mut Value);
 fn risks() -> Vec<(Change, &'static str)> {
     vec![
         (|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Always"), "imagePullPolicy Always"),
-        (|pod| pod["status"]["containerStatuses"][0]["imageID"] = json!(format!("mirror.example/app@{DIGEST}")), "does not report"),
+        (
+            |pod| {
+                pod["spec"]["containers"][0]["image"] = json!(format!("r.example/app@{DIGEST}"));
+                pod["status"]["containerStatuses"][0]["imageID"] = json!("");
+            },
+            "does not report",
+        ),
         (|pod| pod["status"]["containerStatuses"][1]["state"] = json!({"terminated": {"exitCode": 0}}), "no other container"),
     ]
 }
@@ -51,10 +57,17 @@ fn under_never_what_might_not_come_back_is_refused_unless_it_is_forced() {
         let mut forced = forced("Never", change);
         forced.settle();
         assert_eq!(forced.swaps, 1, "{word}");
-        for policy in ["Always", "OnFailure"] {
-            let mut world = under(policy, change);
-            world.settle();
-            assert_eq!(world.swaps, 1, "{policy} {word}");
+        let mut always = under("Always", change);
+        always.settle();
+        assert_eq!(always.swaps, 1, "{word}");
+        // There an exit code of 0 is the end, and others are not.
+        if word == "no other container" {
+            let mut on_failure = under("OnFailure", change);
+            on_failure.settle();
+            assert_eq!(on_failure.swaps, 1, "{word}");
+        } else {
+            let message = refused(under("OnFailure", change));
+            assert!(message.contains(word) && message.contains("exit code 0") && message.contains("forceRecreate"), "{message}");
         }
     }
     for node in [NodeClass::VirtualUpdates, NodeClass::Unknown] {

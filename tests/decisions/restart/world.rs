@@ -209,7 +209,8 @@ impl World {
 
     /// The node shows another container, ready or not.
     pub fn restarts(&mut self, name: &str, ready: bool) -> &mut Self {
-        let started_at = CREATED.parse::<Timestamp>().unwrap().checked_add(self.now).unwrap();
+        // The node is done a second later.
+        let started_at = CREATED.parse::<Timestamp>().unwrap().checked_add(self.now + Duration::from_secs(1)).unwrap();
         self.node_says(name, |pod, index| {
             let status = pod.pod.containers[index].status.as_mut().unwrap();
             status.restart_count += 1;

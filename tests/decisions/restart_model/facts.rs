@@ -63,23 +63,13 @@ pub struct PodFacts {
     pub generation: Option<i64>,
     /// The image of the container in the spec.
     pub image: ImageId,
-    /// The restarts in the status.
-    pub count: Option<u8>,
     /// Whether it says of a container that it is parked.
     pub is_noted: bool,
 }
 
 impl PodFacts {
     pub fn of(pod: &RestartPod, image: ImageId) -> Self {
-        let status = pod.pod.containers[0].status.as_ref();
-        Self {
-            uid: pod.pod.uid.clone(),
-            deleting: pod.pod.deleting,
-            generation: pod.generation,
-            image,
-            count: status.map(|status| u8::try_from(status.restart_count).unwrap()),
-            is_noted: pod.parked.is_some(),
-        }
+        Self { uid: pod.pod.uid.clone(), deleting: pod.pod.deleting, generation: pod.generation, image, is_noted: pod.parked.is_some() }
     }
 }
 
@@ -98,7 +88,6 @@ pub enum WriteFacts {
     Swap(SwapFacts),
     /// Takes away what the pod says of containers that are not parked any more.
     Unmark,
-    Accept,
     Delete,
     /// Another one to the request.
     Other,
@@ -112,7 +101,6 @@ impl WriteFacts {
                 Self::Swap(SwapFacts { from, to, generation: change.generation, is_noted: change.note.is_some() })
             }
             (Action::Swap(_), None) => Self::Unmark,
-            (Action::Accept(_), _) => Self::Accept,
             (Action::Delete, _) => Self::Delete,
             _ => Self::Other,
         }

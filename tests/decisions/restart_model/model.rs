@@ -8,7 +8,7 @@ use stateright::{Model, Property};
 use super::ending::Ends;
 use super::forger::Forger;
 use super::state::{ABSENT, Controller, Event, NOTHING, Real, Run, Sender, State, Step, Truth, reads_pod, reads_request};
-use super::world::{Mutant, ORIGINAL, PodChange, Stores};
+use super::world::{Mutant, PodChange, Stores, started_at};
 use crate::restart::world::{park_image, pod, read_pod, without_digests};
 
 /// Readers of the request, and of the pod.
@@ -24,6 +24,14 @@ pub struct Restart {
     pub force: bool,
     /// Whether the image has no alias, so that the container is parked.
     pub parks: bool,
+    /// Whether a Job controls the pod.
+    pub job: bool,
+    /// What the node reports its image as, where it is another repository.
+    pub known_as: Option<&'static str>,
+    /// Whether no alias can be pulled, and each start asks the registry.
+    pub moved: bool,
+    /// Whether it exits with 0 when it is stopped.
+    pub exits_0: bool,
     /// Whether the node tells up to where it has seen the spec.
     pub observes: bool,
     pub mutant: Mutant,
@@ -46,6 +54,10 @@ impl Restart {
             policy,
             force: false,
             parks: false,
+            job: false,
+            known_as: None,
+            moved: false,
+            exits_0: false,
             observes: true,
             mutant: Mutant::None,
             forger: Forger::Nobody,
@@ -73,6 +85,11 @@ impl Restart {
 
     pub fn stores(&self) -> MutexGuard<'_, Stores> {
         self.stores.lock().unwrap()
+    }
+
+    /// Whether a restart is refused whatever happens.
+    fn refuses(&self) -> bool {
+        self.known_as.is_some() || self.job && self.policy != "Always" && !self.force
     }
 
     /// Whether the node starts the container again by itself.
@@ -155,7 +172,8 @@ impl Restart {
             }
         }
         // Who writes notes does not delete requests: against both together there is the policy alone that keeps notes for swaplet.
-        if state.request != ABSENT && self.forger != Forger::OfNotes {
+        // Nobody but the request knows what is to be taken back where an alias cannot be pulled.
+        if state.request != ABSENT && self.forger != Forger::OfNotes && !self.moved {
             self.push(events, Step::DeleteRequest, unread & REQUEST);
         }
         for step in self.forger.steps(state) {
@@ -183,7 +201,17 @@ impl Model for Restart {
     fn init_states(&self) -> Vec<State> {
         let mut object = if self.parks { without_digests(self.policy) } else { pod(self.policy) };
         object["metadata"]["generation"] = json!(1);
-        object["status"]["containerStatuses"][0]["state"] = json!({"running": {}});
+        object["status"]["containerStatuses"][0]["state"] = json!({"running": {"startedAt": started_at(false).to_string()}});
+        if let Some(known_as) = self.known_as {
+            object["status"]["containerStatuses"][0]["imageID"] = json!(known_as);
+        }
+        if self.moved {
+            object["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+        }
+        if self.job {
+            let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "ju", "controller": true});
+            object["metadata"]["ownerReferences"] = json!([owner]);
+        }
         if self.observes {
             object["status"]["observedGeneration"] = json!(1);
         } else {
@@ -196,7 +224,7 @@ impl Model for Restart {
         let mut state = State {
             request: ABSENT,
             pod: stores.pod(read_pod(&object)),
-            real: Real { image: ORIGINAL, count: 0, run: Run::Running },
+            real: Real::FIRST,
             seen: 1,
             controllers: [Controller::NEW_LIFE; 2],
             strays: Vec::new(),
@@ -204,6 +232,7 @@ impl Model for Restart {
             edits: u8::from(self.forger == Forger::Nobody),
             deletes: u8::from(self.forger == Forger::Nobody),
             requests: 1,
+            ours: false,
             truth: Truth::default(),
         };
         self.read_again(&mut stores, &mut state);
@@ -272,6 +301,8 @@ impl Model for Restart {
             return always;
         }
         let of_honest_requests = vec![
+            Property::always("W1 no stop is the end of the work", |_, state: &State| !state.truth.lost),
+            Property::always("W2 what is refused is not touched", |model: &Self, state: &State| !model.refuses() || state.truth.swaps == 0),
             Property::always("S4 one change per request", |_, state: &State| state.truth.swaps <= 1),
             Property::always("S5 success is true", |_, state: &State| !state.truth.lie),
             Property::always("I12 one verdict", |_, state: &State| !state.truth.second_verdict),

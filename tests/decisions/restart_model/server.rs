@@ -33,6 +33,11 @@ impl Restart {
         if !self.accepts_swap(stores, state, message, swap) && self.mutant != Mutant::PodUnguarded {
             return;
         }
+        // What no guard holds up is to be found although the policy would; and it is another one that nobody forges what pods say.
+        if self.is_guarded() && self.forger == Forger::Nobody && !stores.admits(state.pod, message.write, state.ours) {
+            return;
+        }
+        state.ours = true;
         let now = stores.pod_facts(state.pod);
         let (image, to) = (now.image, swap.to);
         state.truth.wrong_pod |= stores.pod_facts(message.pod).uid != now.uid;
@@ -58,9 +63,6 @@ impl Restart {
         if write == WriteFacts::Delete {
             state.request = ABSENT;
             return;
-        }
-        if write == WriteFacts::Accept && !self.force {
-            state.truth.count_before = stores.pod_facts(message.pod).count;
         }
         let written = stores.write(state.request, message.write);
         let (before, after) = (stores.request_facts(state.request), stores.request_facts(written));

@@ -32,13 +32,20 @@ pub struct Real {
     pub image: ImageId,
     pub count: u8,
     pub run: Run,
+    /// Whether it was started after the request was made.
+    pub since: bool,
+}
+
+impl Real {
+    /// As a pod begins.
+    pub const FIRST: Self = Self { image: super::world::ORIGINAL, count: 0, run: Run::Running, since: false };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
     Running,
     Stopped,
-    /// By itself, with exit code 0.
+    /// By itself, or where it exits so when it is stopped, with exit code 0.
     Ended,
     NotPulled,
 }
@@ -46,7 +53,7 @@ pub enum Run {
 /// What really happened, which nobody in the model can read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// The restarts that were shown to whoever took the request up, or under force those there were when the image was changed.
+    /// The restarts that there were when the request was made, or under force when the image was changed.
     pub count_before: Option<u8>,
     pub swaps: u8,
     /// The image that the container had before it was parked.
@@ -55,6 +62,8 @@ pub struct Truth {
     pub wrong_pod: bool,
     pub lie: bool,
     pub second_verdict: bool,
+    /// A stop for a change of ours has been the end of the container.
+    pub lost: bool,
 }
 
 /// A state of everything.
@@ -75,6 +84,8 @@ pub struct State {
     pub edits: u8,
     pub deletes: u8,
     pub requests: u8,
+    /// Whether a controller has written the image that the spec has, as the API server keeps it in `managedFields`.
+    pub ours: bool,
     pub truth: Truth,
 }
 
@@ -84,8 +95,9 @@ impl Hash for State {
         let [one, other] = self.controllers;
         let pair = |high: u8, low: u8| Id::from(high) << 8 | Id::from(low);
         let option = |value: Option<u8>| value.map_or(0, |value| value + 1);
-        let Truth { count_before, swaps, parked, other_bytes, wrong_pod, lie, second_verdict } = self.truth;
-        let wrongs = u8::from(other_bytes) | u8::from(wrong_pod) << 1 | u8::from(lie) << 2 | u8::from(second_verdict) << 3;
+        let Truth { count_before, swaps, parked, other_bytes, wrong_pod, lie, second_verdict, lost } = self.truth;
+        let wrongs = [other_bytes, wrong_pod, lie, second_verdict, lost, self.ours, self.real.since];
+        let wrongs = wrongs.into_iter().enumerate().fold(0, |wrongs, (bit, wrong)| wrongs | u8::from(wrong) << bit);
         [
             self.request,
             self.pod,

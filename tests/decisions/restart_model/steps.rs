@@ -30,6 +30,7 @@ impl Restart {
             Step::MakeRequest => {
                 state.requests -= 1;
                 state.request = stores.request(read_request(&request(&["app"], &json!({"forceRecreate": self.force}))));
+                state.truth.count_before = (!self.force).then_some(state.real.count);
             }
             Step::DeleteRequest => state.request = ABSENT,
             Step::ForgeRequest(form, labels) => {
@@ -95,12 +96,17 @@ impl Restart {
             _ => PodChange::Replaced,
         };
         match change {
-            PodChange::Image(_) => state.edits -= 1,
+            PodChange::Image(_) => {
+                state.edits -= 1;
+                state.ours = false;
+            }
             PodChange::Deleting => state.deletes -= 1,
             _ => {
-                state.real = Real { image: ORIGINAL, count: 0, run: Run::Running };
+                state.real = Real::FIRST;
                 state.seen = 1;
+                state.ours = false;
                 state.truth.swaps = 0;
+                state.truth.count_before = state.truth.count_before.map(|_| 0);
             }
         }
         state.pod = stores.change(state.pod, change);
@@ -114,16 +120,20 @@ impl Restart {
         match step {
             Step::Sync => {
                 to_be_changed.or(image.filter(|_| self.starts_again(before.run)))?;
-                self.start(stores, state, image?);
+                match image? {
+                    alias if self.moved && Self::is_alias(alias) => {
+                        if (before.image, before.run) == (alias, Run::NotPulled) {
+                            return None;
+                        }
+                        self.does_not_start(stores, state, alias);
+                    }
+                    image => self.start(stores, state, image),
+                }
             }
-            Step::PullFails => {
-                self.start(stores, state, to_be_changed?);
-                state.real.count = before.count;
-                state.real.run = if self.policy == "Never" { Run::Stopped } else { Run::NotPulled };
-            }
+            Step::PullFails => self.does_not_start(stores, state, to_be_changed?),
             Step::StopsOnly => {
                 to_be_changed?;
-                state.real.run = Run::Stopped;
+                self.stop(state);
             }
             Step::Crashes if before.run != Run::Running => return None,
             Step::Crashes if self.policy == "Never" => state.real.run = Run::Stopped,
@@ -138,11 +148,32 @@ impl Restart {
         Some(())
     }
 
+    /// Neither what it had, nor what somebody else gives it.
+    const fn is_alias(image: ImageId) -> bool {
+        !matches!(image, ORIGINAL | PARKED | EXITED | OTHER)
+    }
+
+    fn stop(&self, state: &mut State) {
+        state.real.run = if self.exits_0 { Run::Ended } else { Run::Stopped };
+        state.truth.lost |= self.exits_0 && state.ours && !self.starts_again(state.real.run);
+    }
+
+    /// It was stopped, and the image is not there.
+    fn does_not_start(&self, stores: &Stores, state: &mut State, image: ImageId) {
+        let count = state.real.count;
+        self.start(stores, state, image);
+        state.real.count = count;
+        self.stop(state);
+        if self.starts_again(state.real.run) {
+            state.real.run = Run::NotPulled;
+        }
+    }
+
     fn start(&self, stores: &Stores, state: &mut State, image: ImageId) {
         // More restarts than these tell nothing new.
         let ends = self.mutant == Mutant::ParkEnds && image == PARKED;
         let run = if ends { Run::Ended } else { Run::Running };
-        state.real = Real { image, count: (state.real.count + 1).min(5), run };
+        state.real = Real { image, count: (state.real.count + 1).min(5), run, since: state.requests == 0 };
         let generation = stores.pod_facts(state.pod).generation.unwrap_or_default();
         state.seen = u8::try_from(generation).unwrap();
     }

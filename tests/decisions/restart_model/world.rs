@@ -21,6 +21,7 @@ use super::forger::{forged_journal, forged_note};
 use super::state::{ABSENT, Id, ImageId, NOTHING, Real, Run};
 use super::store::{Known, Store, key};
 use crate::expect::EXIT;
+use crate::restart::leash::admits_in;
 use crate::restart::world::{PARK, apply, images, is_honest};
 
 /// Longer than everything that a decision waits for.
@@ -57,6 +58,8 @@ pub enum Mutant {
     ParkEnds,
     /// Nobody looks for what is parked for nobody.
     NoOrphans,
+    /// The API server admits no image without the digest that the one before had.
+    DeniesBack,
 }
 
 /// A pod and its text, by which it is found again.
@@ -98,8 +101,8 @@ impl PodChange {
         match self {
             Self::Image(image) => key([pod, 1, image.into(), 0]),
             Self::Swap(write) => key([pod, 2, write, 0]),
-            Self::Status(Real { image, count, run }, seen) => {
-                key([pod, 8 + run as Id, Id::from(image) << 8 | Id::from(count), seen.into()])
+            Self::Status(Real { image, count, run, since }, seen) => {
+                key([pod, 8 + run as Id, Id::from(image) << 8 | Id::from(count), Id::from(since) << 8 | Id::from(seen)])
             }
             Self::Deleting => key([pod, 3, 0, 0]),
             Self::Replaced => key([pod, 4, 0, 0]),
@@ -127,6 +130,7 @@ pub struct Stores {
     changes: Known<Id>,
     writes: Known<Id>,
     orphans: Known<Id>,
+    admissions: Known<bool>,
 }
 
 impl Default for Stores {
@@ -148,6 +152,7 @@ impl Default for Stores {
             changes: Known::default(),
             writes: Known::default(),
             orphans: Known::default(),
+            admissions: Known::default(),
         }
     }
 }
@@ -319,6 +324,17 @@ impl Stores {
         id
     }
 
+    /// Whether the admission policy lets a write of the pod pass; `ours` is whether a controller has written the image that is there.
+    pub fn admits(&mut self, pod: Id, write: Id, ours: bool) -> bool {
+        let Action::Swap(change) = self.actions.get(write) else { unreachable!("this write is not of the pod") };
+        let Some(swap) = change.swaps.first() else { return true };
+        if self.mutant == Mutant::DeniesBack && swap.from.contains('@') && !swap.to.contains('@') {
+            return false;
+        }
+        let object = &self.pods.get(pod).0;
+        *self.admissions.entry(key([pod, write, ours.into(), 0])).or_insert_with(|| admits_in(object, swap, ours))
+    }
+
     /// A pod after a change of it.
     pub fn change(&mut self, pod: Id, change: PodChange) -> Id {
         let key = change.key(pod);
@@ -338,7 +354,7 @@ impl Stores {
                 object.parked = None;
                 object.generation = Some(0);
                 set_image(&mut object, &self.images[usize::from(ORIGINAL)]);
-                show(&mut object, &self.images[usize::from(ORIGINAL)], Real { image: ORIGINAL, count: 0, run: Run::Running }, 1);
+                show(&mut object, &self.images[usize::from(ORIGINAL)], Real::FIRST, 1);
             }
         }
         let id = self.pod(object);
@@ -368,13 +384,20 @@ fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
     object.observed_generation = object.observed_generation.map(|_| generation.into());
     object.details[0].ready = real.run == Run::Running;
     let status = object.pod.containers[0].status.as_mut().unwrap();
-    status.image = if image == PARK { PARK.into() } else { images("app").0.into() };
+    let name = image.split('@').next().unwrap_or_default();
+    status.image = if name == "r.example/app" { images("app").0.into() } else { name.into() };
     status.restart_count = real.count.into();
     status.container_id = format!("containerd://app-{}", real.count).into();
     status.state = match real.run {
-        Run::Running => ContainerState::Running { started_at: None },
+        Run::Running => ContainerState::Running { started_at: Some(started_at(real.since)) },
         Run::Ended => ContainerState::Terminated(Terminated { exit_code: Some(0), ..Terminated::default() }),
         Run::Stopped => ContainerState::Terminated(Terminated { exit_code: Some(143), ..Terminated::default() }),
         Run::NotPulled => ContainerState::Waiting { reason: "ErrImagePull".into(), message: image.into() },
     };
+}
+
+/// Before or after the request was made.
+pub fn started_at(since: bool) -> Timestamp {
+    let time = if since { "2026-01-01T00:00:01Z" } else { "2025-12-31T00:00:00Z" };
+    time.parse().unwrap()
 }

@@ -59,7 +59,7 @@ impl Target<'_> {
     /// Where it stands; `turn` is whether it may be begun, as the last of so many at once.
     pub fn step(&self, turn: Option<u32>) -> Step {
         match &self.mark.intent {
-            None if self.is_restarted() && !self.request.strategy.force => self.becomes_ready(),
+            None if self.is_restarted_since() && !self.request.strategy.force => self.becomes_ready(),
             None => turn.map_or(Step::Waits(None), |restarts| self.begin(restarts)),
             Some(intent) => self.carried_out(intent, turn.unwrap_or(1)),
         }
@@ -68,6 +68,15 @@ impl Target<'_> {
     /// Whether another container is there than when it was written down, and the node has seen the spec as it is.
     pub(super) fn is_restarted(&self) -> bool {
         self.mark.shows_another(self.status)
+    }
+
+    /// Whether what was started without a change of ours was started after it was asked for: a status may tell late, and who has changed a file
+    /// and then asks wants it to be read. A time of the node and one of the API server are compared, in seconds; where that leaves a doubt,
+    /// and where nothing is told, it is restarted once more.
+    pub(super) fn is_restarted_since(&self) -> bool {
+        let last = || self.status.last_end.as_ref().and_then(|end| end.started_at);
+        let started = Mark::of(self.status).started_at.or_else(last);
+        self.is_restarted() && started.zip(self.request.created_at).is_some_and(|(started, asked)| started > asked)
     }
 
     pub(super) fn begin(&self, restarts: u32) -> Step {
@@ -87,7 +96,7 @@ impl Target<'_> {
         Mark { intent: Some(intent), ..self.mark.or_later(self.status) }
     }
 
-    fn carried_out(&self, intent: &Intent, restarts: u32) -> Step {
+    pub(super) fn carried_out(&self, intent: &Intent, restarts: u32) -> Step {
         match (intent.parking, &intent.back) {
             (Some(Parking::Out), _) => return self.goes_out(intent, restarts),
             (Some(Parking::Back), _) => return self.comes_back(intent),
@@ -126,14 +135,14 @@ impl Target<'_> {
 
     /// The image is as before: the change has not been made, or somebody has undone it.
     fn not_changed(&self, intent: &Intent, restarts: u32) -> Step {
+        let is_enough = self.is_restarted_since() && !self.request.strategy.force;
         match (self.is_untouched(intent), self.is_restarted()) {
             (false, false) => self.not_restarted(),
-            (false, true) if self.request.strategy.force => {
+            (_, true) if is_enough => self.becomes_ready(),
+            (false, true) => {
                 let why = "its image was put back meanwhile, so nobody can tell whether it was restarted because of this request";
                 Step::Final(StatePhase::Failed, why.to_owned())
             }
-            (false, true) => self.becomes_ready(),
-            (true, true) if !self.request.strategy.force => self.becomes_ready(),
             // What is there now is to be replaced, by a change of the spec as it is now.
             (true, true) => self.begin(restarts),
             (true, false) if self.has_moved(intent) => self.begin(restarts),
@@ -170,11 +179,21 @@ impl Target<'_> {
 
     fn put_back(&self, intent: &Intent, why: &str) -> Step {
         if self.container.image == intent.to && intent.from != intent.to {
+            // It could be had after all, and what runs is not stopped once more.
+            if self.has_started() {
+                return self.becomes_ready();
+            }
             // Whoever may write requests may not choose images by that.
             if !self.is_other_spelling(&intent.from, &intent.to) {
                 return Step::Final(StatePhase::Failed, self.not_put_back(intent, why));
             }
-            return Step::Swap(self.change(&intent.to, &intent.from));
+            if !is_same_digest(&intent.from, &intent.to) {
+                return Step::Swap(self.change(&intent.to, &intent.from));
+            }
+            return Step::Final(
+                StatePhase::Failed,
+                format!("its image cannot be had by its digest, with a tag before it or without: {why}"),
+            );
         }
         Step::Final(StatePhase::Failed, format!("its image could not be started under its other name, which was taken back: {why}"))
     }
@@ -189,7 +208,7 @@ impl Target<'_> {
             (None, Some(_)) => {
                 Alias::of(before, refusal::reported(self.container, self.details)).is_some_and(|alias| alias.image == present)
             }
-            (Some(_), _) => one.same_target(&other) == Same,
+            (Some(_), _) => is_same_digest(before, present),
         }
     }
 
@@ -204,6 +223,15 @@ impl Target<'_> {
     pub(super) fn change(&self, from: &str, to: &str) -> Swap {
         let is_native_sidecar = self.details.is_native_sidecar;
         Swap { index: self.index, is_native_sidecar, container: self.container.name.clone(), from: from.into(), to: to.into() }
+    }
+
+    /// Whether what the spec says now is seen to run.
+    pub(super) fn has_started(&self) -> bool {
+        self.is_running() && self.is_restarted() && self.is_seen_by_node()
+    }
+
+    const fn is_running(&self) -> bool {
+        matches!(self.status.state, ContainerState::Running { .. })
     }
 
     /// The node's words for an alias that it cannot pull.
@@ -294,6 +322,14 @@ impl Target<'_> {
 
 fn code(exit_code: Option<i64>) -> String {
     exit_code.map_or_else(|| "unknown".to_owned(), |code| code.to_string())
+}
+
+/// Whether two images are one to every runtime: what is behind the digest decides, and a tag before it says nothing.
+fn is_same_digest(one: &str, other: &str) -> bool {
+    match (ImageReference::parse(one), ImageReference::parse(other)) {
+        (Ok(one), Ok(other)) => one.same_target(&other) == Same,
+        _ => false,
+    }
 }
 
 /// A webhook may have changed the spelling of what was written.

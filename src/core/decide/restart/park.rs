@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use super::before;
 use super::refusal::Way;
 use crate::decide::command::{ExitPaths, Note, Verdict, resolve};
 use crate::image::Kind;
+use crate::image::alias::is_bare_digest;
 use crate::image::path_set::PathSet;
 use crate::image::reference::ImageReference;
 use crate::objects::pod::Container;
@@ -47,10 +49,25 @@ impl ExitPaths for ParkImage {
     }
 }
 
+/// Why its image is not written in another way.
+fn no_alias(container: &Container, details: &Details) -> String {
+    let (image, id) = (&container.image, before::shown(&details.image_id));
+    if is_bare_digest(image) {
+        format!("{image} is no name, and those that its status tells may be anybody's")
+    } else if is_bare_digest(&details.image_id) {
+        format!(
+            "the node knows its image by the bare digest {id}, which no registry that imagePullPolicy Always asks has, and {image} has no other spelling"
+        )
+    } else if details.image_id.contains('@') {
+        format!("the node reports its image as {id}, so it may not have {image} by its digest, and {image} has no other spelling")
+    } else {
+        format!("the node reports no digest of its image, and {image} has no other spelling")
+    }
+}
+
 /// Whether a container without an alias can be parked, or the reason with the fix.
 pub(super) fn way(container: &Container, details: &Details, park: Option<&ParkImage>) -> Result<Way, String> {
-    let image = &container.image;
-    let no_alias = format!("the node reports no digest of its image, and {image} has no other spelling");
+    let no_alias = no_alias(container, details);
     if details.is_native_sidecar {
         return Err(format!("{no_alias}; a native sidecar is not parked"));
     }

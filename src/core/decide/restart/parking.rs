@@ -33,8 +33,7 @@ impl Target<'_> {
             return self.turns_back(intent, Some(format!("the park image {} could not be started: {trouble}", intent.to)));
         }
         let until = self.shows_until();
-        let runs = matches!(self.status.state, ContainerState::Running { .. });
-        if runs && self.is_restarted() && self.is_seen_by_node() {
+        if self.has_started() {
             return self.is_out(intent);
         }
         if self.around.now < until {
@@ -51,7 +50,7 @@ impl Target<'_> {
 
     /// The image is as before: it has not been parked, or somebody has put the image back.
     fn is_not_out(&self, intent: &Intent, restarts: u32) -> Step {
-        match (self.is_untouched(intent), self.is_restarted() && !self.request.strategy.force) {
+        match (self.is_untouched(intent), self.is_restarted_since() && !self.request.strategy.force) {
             (true, true) => self.becomes_ready(),
             (true, false) if self.has_moved(intent) => self.begin(restarts),
             (true, false) => self.swap(intent, restarts),

@@ -6,7 +6,7 @@ use crate::decide::evidence::is_pull_error;
 use crate::decide::headroom::Headroom;
 use crate::decide::node_class::NodeClass;
 use crate::decide::roles::{self, Mains};
-use crate::image::alias::{Alias, Reported};
+use crate::image::alias::{Alias, Reported, is_bare_digest};
 use crate::objects::node::KubeletVersion;
 use crate::objects::pod::{Container, ContainerState, RestartPolicy, Terminated};
 use crate::objects::restart_pod::{Details, RestartPod};
@@ -61,7 +61,9 @@ pub(super) fn ask(pod: &RestartPod, container: &Container, details: &Details, fo
     if let Some(park) = around.park.filter(|park| park.is(&container.image)) {
         return is_parked_already(pod, &container.name, park);
     }
-    let way = match Alias::of(&container.image, reported(container, details)) {
+    // No registry has an image by its bare digest.
+    let can_be_had = |alias: &Alias| !(details.pulls_always && is_bare_digest(&alias.image));
+    let way = match Alias::of(&container.image, reported(container, details)).filter(can_be_had) {
         Some(alias) => Ok(Way::Alias(alias)),
         None => park::way(container, details, around.park),
     };
@@ -155,34 +157,41 @@ fn by_kubelet(around: &Around<'_>) -> Option<String> {
 }
 
 /// Under `Never` a start that fails after the old container was stopped is final, and no later change brings the container back (truth
-/// table, 3.a and 3.b). Under `OnFailure` it is where the container exits with 0 when it is stopped (row 13); that is accepted for its
-/// own image, and not for one that the node may have to pull for the first time.
+/// table, 3.a and 3.b). Under `OnFailure` it is where the container exits with 0 when it is stopped (row 13). A start can fail for many
+/// reasons that no status tells before: the node restarts in between (rows 37 and 38), a Secret is gone. For a main container of a Job it
+/// would count as the end of its work, of which a part only is done, so that is never risked unasked.
 fn risk(pod: &RestartPod, container: &Container, details: &Details, way: &Way, around: &Around<'_>) -> Option<String> {
-    let foreign = "the node may have to pull the park image first";
-    let never = match (container.effective_policy(&pod.pod), way) {
-        (RestartPolicy::Always, _) | (RestartPolicy::OnFailure, Way::Alias(_)) => return None,
-        (RestartPolicy::OnFailure, Way::Park(_)) => {
-            return Some(format!(
-                "under restartPolicy OnFailure a container that stops with exit code 0 would be lost for good if the park image could not be started, and {foreign}"
-            ));
-        }
-        (RestartPolicy::Never, _) => "under restartPolicy Never it would be lost for good if it did not start again",
-        (RestartPolicy::Unknown(_), _) => return Some("its restart policy is not known".to_owned()),
+    let policy = container.effective_policy(&pod.pod);
+    let (stop, lost) = match policy {
+        RestartPolicy::Always => return None,
+        RestartPolicy::OnFailure => (
+            "a stop with exit code 0",
+            "under restartPolicy OnFailure it would be lost for good if it stopped with exit code 0 and did not start again",
+        ),
+        RestartPolicy::Never => ("its stop", "under restartPolicy Never it would be lost for good if it did not start again"),
+        RestartPolicy::Unknown(_) => return Some("its restart policy is not known".to_owned()),
     };
+    if let Some(owner) = pod.controller.as_ref().filter(|_| roles::mains(&pod.pod).any(|main| main.name == container.name)) {
+        return Some(format!(
+            "it is a main container of {owner}, and under restartPolicy {} {stop} would count as the end of its work if it did not start again",
+            policy.as_str()
+        ));
+    }
+    let is_never = *policy == RestartPolicy::Never;
     let danger = if details.pulls_always {
         "imagePullPolicy Always asks the registry at the start"
     } else if matches!(way, Way::Park(_)) {
-        foreign
+        "the node may have to pull the park image first"
     } else if matches!(way, Way::Alias(alias) if !alias.is_on_node) {
         "the node does not report that it has the image under another name"
-    } else if !others_run(pod, container) {
+    } else if is_never && !others_run(pod, container) {
         "no other container of the pod runs meanwhile"
-    } else if around.node != Some(NodeClass::Kubelet) {
+    } else if is_never && around.node != Some(NodeClass::Kubelet) {
         "the node is, or may be, a virtual one, which may judge the pod while the container is stopped"
     } else {
         return None;
     };
-    Some(format!("{never}, and {danger}"))
+    Some(format!("{lost}, and {danger}"))
 }
 
 fn others_run(pod: &RestartPod, container: &Container) -> bool {

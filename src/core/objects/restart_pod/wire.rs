@@ -13,6 +13,7 @@ use crate::objects::bounded_value::BoundedValue;
 use crate::objects::bounds;
 use crate::objects::container_spec::{ContainerSpec, PodSpec};
 use crate::objects::container_wire::{ContainerSpecWire, Objects, PodSpecWire, Text};
+use crate::objects::job::OwnerWire;
 use crate::objects::lenient::{Lenient, Object, Present};
 use crate::objects::parked::Parked;
 use crate::objects::pod::RestartPolicy;
@@ -20,6 +21,7 @@ use crate::objects::pod_readiness::{GateCondition, KRUISE_POD_READY, PodReadines
 use crate::objects::wire::PodWire;
 
 type Integer = Lenient<Option<i64>>;
+type Time = Lenient<Option<jiff::Timestamp>>;
 
 /// Such a pod of a list or watch.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ struct TopWire {
 #[serde(rename_all = "camelCase", default)]
 struct MetaWire {
     generation: Integer,
+    creation_timestamp: Time,
+    owner_references: Objects<OwnerWire>,
     annotations: Lenient<Object<AnnotationsWire>>,
     managed_fields: Objects<ManagedWire>,
 }
@@ -224,6 +228,8 @@ impl RestartPodWire {
             parked_through_status: metadata.managed_fields.value.iter().any(|entry| entry.value.0.parked_through_status()),
             parked: annotation.and_then(|value| Parked::read(&value, &pod.uid)),
             generation: metadata.generation.value,
+            created_at: metadata.creation_timestamp.value,
+            controller: OwnerWire::controller(&metadata.owner_references.value),
             observed_generation: status.observed_generation.value,
             readiness,
             details: details.map(|(container, facts)| Details { facts, ..container.read(&statuses) }).collect(),

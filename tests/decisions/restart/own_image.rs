@@ -1,0 +1,368 @@
+//! A container ends with its own image, or was never touched: whatever its image is called, on the node and in the registry, and whatever
+//! its policies are. A node as in the truth table does with the pod what the spec says; the admission policy denies what the leash denies.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use swaplet::decide::reason::Reason;
+use swaplet::decide::restart::Action;
+use swaplet::image::ImageReference;
+use swaplet::objects::pod::{ContainerState, Terminated};
+use swaplet::objects::restart_request::StatePhase;
+
+use super::leash::admits;
+use super::world::{DIGEST, PARK, World, park_image, pod, request};
+
+/// Everything that a restart may depend on.
+#[derive(Clone, Debug)]
+struct Case {
+    written: String,
+    image_id: String,
+    image: String,
+    pulls: &'static str,
+    policy: &'static str,
+    /// A Job counts how the pod ends.
+    job: bool,
+    force: bool,
+    /// What it exits with when it is stopped.
+    exit: i64,
+    /// Names besides those that the node reports.
+    on_node: BTreeSet<String>,
+    in_registry: BTreeSet<String>,
+    /// Seconds after which the request is over, whatever has become of it.
+    deadline: Option<u32>,
+    /// Before which looks the controller begins a new life.
+    dies: Vec<bool>,
+}
+
+/// What a runtime looks for: the tag beside a digest says nothing to it.
+fn name_of(image: &str) -> String {
+    let Ok(reference) = ImageReference::parse(image) else { return image.to_owned() };
+    let repository = format!("{}/{}", reference.registry(), reference.repository());
+    reference.digest().map_or_else(|| reference.normalized(), |digest| format!("{repository}@{digest}"))
+}
+
+impl Case {
+    fn world(&self) -> World {
+        let mut object = pod(self.policy);
+        let app = &mut object["spec"]["containers"][0];
+        (app["image"], app["imagePullPolicy"]) = (json!(self.written), json!(self.pulls));
+        let status = &mut object["status"]["containerStatuses"][0];
+        (status["image"], status["imageID"]) = (json!(self.image), json!(self.image_id));
+        if self.job {
+            object["metadata"]["ownerReferences"] =
+                json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "ju", "controller": true}]);
+        }
+        let mut asked = request(&["app"], &json!({"forceRecreate": self.force}));
+        asked["spec"]["activeDeadlineSeconds"] = json!(self.deadline);
+        World::new(&asked, &object)
+    }
+
+    /// Whether the node can start the image now.
+    fn can_start(&self, image: &str) -> bool {
+        let name = name_of(image);
+        let there = self.on_node.contains(&name) || self.reported().contains(&name);
+        match self.pulls {
+            "Never" => there,
+            "IfNotPresent" => there || self.in_registry.contains(&name),
+            _ => self.in_registry.contains(&name),
+        }
+    }
+
+    /// What the node reports is there.
+    fn reported(&self) -> BTreeSet<String> {
+        [&self.image_id, &self.image].into_iter().filter(|name| !name.is_empty()).map(|name| name_of(name)).collect()
+    }
+
+    /// Until nothing happens any more; how often the image was changed, and whether swaplet has changed it last.
+    fn play(&self, world: &mut World) {
+        let mut spec_of_real = self.written.clone();
+        let mut ours = false;
+        for step in 0..60 {
+            if self.dies.get(step) == Some(&true) {
+                world.dies();
+            }
+            let decision = world.decide();
+            if let Some(action) = decision.action {
+                if let Action::Swap(change) = &action {
+                    change.swaps.iter().for_each(|swap| assert!(admits(world, swap, ours), "the leash denies {swap:?} of {self:?}"));
+                    ours = true;
+                }
+                world.write(&action);
+                world.told.extend(decision.done);
+                continue;
+            }
+            if !self.sync(world, &mut spec_of_real) {
+                if decision.reason == Reason::RequestOver {
+                    return;
+                }
+                world.later(decision.again.map_or(400, |at| at.saturating_sub(world.now).as_secs().max(1)));
+            }
+        }
+        panic!("no end: {self:?} {:?}", world.request);
+    }
+
+    /// What the node does about the spec; whether it did anything.
+    fn sync(&self, world: &mut World, real: &mut String) -> bool {
+        let image = world.image("app").to_owned();
+        let state = world.pod.as_ref().unwrap().find("app").unwrap().1.status.as_ref().unwrap().state.clone();
+        let comes_again = self.policy == "Always" || self.policy == "OnFailure" && self.exit != 0;
+        let again = comes_again && !matches!(state, ContainerState::Running { .. });
+        if image == *real && !(again && self.can_start(&image)) {
+            return false;
+        }
+        if image != *real && !matches!(state, ContainerState::Running { .. }) && !again {
+            return false;
+        }
+        *real = image.clone();
+        world.later(1);
+        if self.can_start(&image) {
+            world.restarts("app", true).node_says("app", |pod, index| {
+                let status = pod.pod.containers[index].status.as_mut().unwrap();
+                status.image = if image == PARK { PARK.into() } else { self.image.as_str().into() };
+            });
+            return true;
+        }
+        let end = Terminated { exit_code: Some(self.exit), ..Terminated::default() };
+        let waiting = ContainerState::Waiting { reason: "ErrImagePull".into(), message: image.as_str().into() };
+        world.node_says("app", |pod, index| {
+            pod.pod.containers[index].status.as_mut().unwrap().state = if comes_again { waiting } else { ContainerState::Terminated(end) };
+        });
+        true
+    }
+
+    /// The container is as it should be at the end.
+    fn judge(&self, world: &World) {
+        let (_, container, _) = world.pod.as_ref().unwrap().find("app").unwrap();
+        let status = container.status.as_ref().unwrap();
+        if world.swaps == 0 {
+            assert_eq!((&*container.image, status.restart_count), (&*self.written, 0));
+            return;
+        }
+        let is_own = *container.image == *self.written || {
+            let (written, image) = (ImageReference::parse(&self.written), ImageReference::parse(&container.image));
+            written.is_ok_and(|written| image.is_ok_and(|image| written.is_alias_of(&image))) || *container.image == *self.image_id
+        };
+        assert!(is_own, "{} of {self:?}", container.image);
+        if matches!(status.state, ContainerState::Running { .. }) {
+            return;
+        }
+        assert_eq!(world.request.state("app").phase, StatePhase::Failed, "nobody is told: {self:?}");
+        let waits_for_it = self.policy == "Always" && name_of(&container.image) == name_of(&self.written) && !self.can_start(&self.written);
+        assert!(waits_for_it || self.force && self.policy != "Always", "it is lost ({:?}): {self:?}", status.state);
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let pinned = |name: &str| format!("{name}@{DIGEST}");
+    let written = [
+        "r.example/app:1".to_owned(),
+        "r.example/app".to_owned(),
+        pinned("r.example/app:1"),
+        pinned("r.example/app"),
+        "app:1".to_owned(),
+        "docker.io/library/app:1".to_owned(),
+        DIGEST.to_owned(),
+    ];
+    let ids = ["", DIGEST].map(str::to_owned).into_iter().chain(["r.example/app", "docker.io/library/app", "import-2026"].map(pinned));
+    let images = ["", "r.example/app:1", "r.example/app:latest", "docker.io/library/app:1", "r.example/other:1"];
+    let names = ["r.example/app:1", "r.example/app:latest", "docker.io/library/app:1", DIGEST, PARK].map(name_of).into_iter();
+    let names: Vec<_> =
+        names.chain(["r.example/app", "docker.io/library/app", "import-2026"].map(pinned).map(|name| name_of(&name))).collect();
+    let some = move || prop::sample::subsequence(names.clone(), 0..names.len()).prop_map(|names| names.into_iter().collect());
+    let places = (some(), some());
+    let image =
+        (prop::sample::select(written.to_vec()), prop::sample::select(ids.collect::<Vec<_>>()), prop::sample::select(images.to_vec()));
+    let policies = (
+        prop::sample::select(vec!["Always", "IfNotPresent", "Never"]),
+        prop::sample::select(vec!["Always", "OnFailure", "Never"]),
+        any::<bool>(),
+        any::<bool>(),
+        prop::sample::select(vec![0, 143]),
+    );
+    let times = (prop::option::of(1..60_u32), prop::collection::vec(prop::bool::weighted(0.3), 20));
+    (image, policies, places, times).prop_map(
+        |((written, image_id, image), (pulls, policy, job, force, exit), (on_node, in_registry), times)| {
+            let (deadline, dies) = times;
+            Case { written, image_id, image: image.to_owned(), pulls, policy, job, force, exit, on_node, in_registry, deadline, dies }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    #[test]
+    fn d1_a_container_ends_with_its_own_image_or_was_never_touched(case in cases(), parks in any::<bool>()) {
+        let mut world = case.world();
+        world.park = parks.then(park_image);
+        case.play(&mut world);
+        case.judge(&world);
+        let is_main_of_job = case.job && case.policy != "Always";
+        prop_assert!(!is_main_of_job || case.force || world.swaps == 0, "work is risked: {case:?}");
+    }
+}
+
+/// The main `app` and `log` of a pod of this policy, with a change.
+fn of(policy: &str, force: bool, change: impl FnOnce(&mut Value)) -> World {
+    let mut object = pod(policy);
+    change(&mut object);
+    World::new(&request(&["app"], &json!({"forceRecreate": force})), &object)
+}
+
+#[track_caller]
+fn never_touched(mut world: World, words: &[&str]) {
+    let (phase, message) = world.is_over("app");
+    assert_eq!((phase, world.swaps, world.reasons()), (StatePhase::Failed, 0, vec![Reason::RestartFailed]));
+    for word in words {
+        assert!(message.contains(word), "{word}: {message}");
+    }
+}
+
+fn kind_loaded(object: &mut Value) {
+    object["spec"]["containers"][0]["image"] = json!("my-app2:dev");
+    object["status"]["containerStatuses"][0]["image"] = json!("docker.io/library/my-app2:dev");
+    object["status"]["containerStatuses"][0]["imageID"] = json!(format!("docker.io/library/import-2026-11-22@{DIGEST}"));
+}
+
+#[test]
+fn d1a_an_image_of_kind_load_is_restarted_by_the_long_form_of_its_name() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        let mut world = of(policy, false, kind_loaded);
+        world.settle();
+        assert_eq!((world.image("app"), world.swaps), ("docker.io/library/my-app2:dev", 1), "{policy}");
+        world.restarts("app", true);
+        assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    }
+}
+
+fn retagged(object: &mut Value) {
+    object["spec"]["containers"][0]["image"] = json!("local.test/app:1");
+    object["spec"]["containers"][0]["imagePullPolicy"] = json!("Never");
+    object["status"]["containerStatuses"][0]["imageID"] = json!(format!("127.0.0.1:30573/work@{DIGEST}"));
+}
+
+#[test]
+fn d1b_an_image_that_the_node_has_by_another_repository_is_not_written_by_its_digest() {
+    for policy in ["Always", "OnFailure", "Never"] {
+        for force in [false, true] {
+            never_touched(of(policy, force, retagged), &["127.0.0.1:30573/work@sha256", "local.test/app:1", "--park-image"]);
+        }
+        let mut parks = of(policy, false, retagged);
+        parks.park = Some(park_image());
+        never_touched(parks, &["127.0.0.1:30573/work@sha256", "cannot be parked", "imagePullPolicy is Never"]);
+    }
+    let mut parked = of("Always", false, |object| {
+        retagged(object);
+        object["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
+    });
+    parked.park = Some(park_image());
+    parked.settle();
+    assert_eq!((parked.image("app"), parked.swaps), (PARK, 1), "parked instead");
+}
+
+#[test]
+fn d1_what_a_status_says_of_a_bare_digest_is_never_written() {
+    for force in [false, true] {
+        let world = of("Always", force, |object| {
+            object["spec"]["containers"][0]["image"] = json!(DIGEST);
+            object["status"]["containerStatuses"][0]["image"] = json!("evil.example/backdoor:1");
+            object["status"]["containerStatuses"][0]["imageID"] = json!(format!("evil.example/backdoor@{DIGEST}"));
+        });
+        never_touched(world, &["is no name"]);
+    }
+}
+
+fn pulls_always(object: &mut Value) {
+    object["spec"]["containers"][0]["imagePullPolicy"] = json!("Always");
+}
+
+/// The registry has other bytes by that tag, and the manifest before is gone.
+fn fails(world: &mut World) {
+    let waiting = ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
+    world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().state = waiting);
+}
+
+#[test]
+fn d1c_a_digest_that_the_registry_has_no_more_is_taken_back_also_after_the_deadline() {
+    for (deadline, pulls) in [(None, "Always"), (Some(5), "Always")] {
+        let mut world = of("Always", false, pulls_always);
+        world.request.active_deadline_seconds = deadline;
+        world.settle();
+        assert_eq!(world.swaps, 1, "{pulls}");
+        let waits = world.later(10).settle();
+        assert!(waits.again.is_some() && !world.request.is_completed(), "until it is seen what became of it: {waits:?}");
+        fails(&mut world);
+        world.dies().settle();
+        assert_eq!((world.image("app"), world.swaps), ("r.example/app:1", 2));
+        assert_eq!(world.is_over("app").0, StatePhase::Failed);
+    }
+    // Where it is on the node, nothing has to be waited for.
+    let mut world = of("Always", false, |_| {});
+    world.request.active_deadline_seconds = Some(5);
+    world.settle();
+    assert_eq!((world.later(10).is_over("app").0, world.swaps), (StatePhase::Failed, 1));
+}
+
+#[test]
+fn d1c_an_alias_that_runs_after_all_is_not_taken_back() {
+    let mut world = of("Always", false, pulls_always);
+    world.settle();
+    fails(&mut world);
+    let down = world.settle_until(|action| matches!(action, Action::WriteDown(_)));
+    world.write(&down);
+    world.restarts("app", true);
+    assert_eq!((world.is_over("app").0, world.swaps), (StatePhase::Succeeded, 1));
+}
+
+#[test]
+fn d1c_what_asks_the_registry_is_refused_where_its_end_may_be_final() {
+    for policy in ["OnFailure", "Never"] {
+        never_touched(of(policy, false, pulls_always), &["imagePullPolicy Always", "forceRecreate"]);
+        let mut forced = of(policy, true, pulls_always);
+        forced.settle();
+        assert_eq!(forced.swaps, 1);
+    }
+}
+
+fn of_job(object: &mut Value) {
+    object["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "nightly", "uid": "j", "controller": true}]);
+}
+
+#[test]
+fn d1d_a_main_of_a_job_is_not_restarted_unasked() {
+    for policy in ["OnFailure", "Never"] {
+        never_touched(of(policy, false, of_job), &["main container of Job nightly", policy, "end of its work", "forceRecreate"]);
+        let mut forced = of(policy, true, of_job);
+        forced.settle();
+        assert_eq!(forced.swaps, 1, "{policy}");
+        // Neither its sidecars nor what starts again after every end.
+        for change in [
+            |object: &mut Value| {
+                object["spec"]["containers"][0]["env"] = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}])
+            },
+            |object: &mut Value| object["spec"]["containers"][0]["restartPolicy"] = json!("Always"),
+        ] {
+            let mut other = of(policy, false, |object| {
+                of_job(object);
+                change(object);
+            });
+            other.settle();
+            assert_eq!(other.swaps, 1, "{policy}");
+        }
+    }
+}
+
+/// Stopped with 0, and not started again: that is not told as a success.
+#[test]
+fn d1d_what_is_lost_by_force_is_told() {
+    let mut world = of("OnFailure", true, of_job);
+    world.settle();
+    let end = Terminated { exit_code: Some(0), ..Terminated::default() };
+    world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().state = ContainerState::Terminated(end));
+    world.settle();
+    let (phase, message) = world.later(330).is_over("app");
+    assert!(phase == StatePhase::Failed && message.contains("exit code 0"), "{message}");
+}
