@@ -45,8 +45,13 @@ async fn swaplet(arguments: &[&str]) {
 
 /// Pushes the image with the shell. Under each name it is another image, with an id of its own.
 pub async fn push_work(registry: &str, reference: &str) {
+    push_work_as(registry, reference, reference).await;
+}
+
+/// The same with this word in it, which makes it another image than with another word.
+pub async fn push_work_as(registry: &str, reference: &str, word: &str) {
     let layer = work_layer();
-    let config = work_config(&layer, reference);
+    let config = work_config(&layer, word);
     let client = Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() });
     let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
     let config = Config::oci_v1(config, None);

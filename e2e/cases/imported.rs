@@ -8,6 +8,15 @@ use crate::world::variable;
 
 /// Brings the image with the shell to the node under a name that no registry has; the digest of its configuration, which is its other name.
 pub async fn import_work(reference: &str) -> String {
+    import_work_with(&[], reference).await
+}
+
+/// As `kind load` does it with containerd 1: the node knows the image also by a digest of a repository that is called after the day.
+pub async fn kind_load_work(reference: &str) {
+    import_work_with(&["--local", "--digests"], reference).await;
+}
+
+async fn import_work_with(options: &[&str], reference: &str) -> String {
     let layer = work_layer();
     let config = work_config(&layer, reference);
     let described = |kind: &str, bytes: &[u8]| json!({"mediaType": kind, "digest": digest(bytes), "size": bytes.len()});
@@ -37,7 +46,7 @@ pub async fn import_work(reference: &str) -> String {
         archive.append_data(&mut header, path, bytes).unwrap();
     }
     archive.finish().unwrap();
-    ctr(&["images", "import", file.to_str().unwrap()]).await;
+    ctr(&[&["images", "import"][..], options, &[file.to_str().unwrap()]].concat()).await;
     digest(config.as_bytes())
 }
 

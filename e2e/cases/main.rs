@@ -42,6 +42,7 @@ mod restart;
 mod restart_command;
 mod restart_config;
 mod restart_forged;
+mod restart_images;
 mod restart_openkruise;
 mod restart_parking;
 mod restart_virtual;

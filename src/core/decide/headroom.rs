@@ -272,12 +272,6 @@ impl Ledger {
         self.waiting
     }
 
-    /// Whether the restarts of a pod count against the limit of a Job.
-    #[must_use]
-    pub fn counts(pod: &Pod) -> bool {
-        counted_by(pod).is_some()
-    }
-
     fn limit(&self, job: &str) -> Option<u32> {
         self.limits.get(job).map(|limit| limit.backoff_limit)
     }

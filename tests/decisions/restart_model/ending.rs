@@ -92,7 +92,7 @@ impl Restart {
             if controller.sent != NOTHING {
                 steps.push(Step::Deliver(Sender::Controller(nth)));
             } else if state.request != ABSENT {
-                let late = stores.decide(state.request, state.pod, false) == NOTHING;
+                let late = !self.moved && stores.decide(state.request, state.pod, false) == NOTHING;
                 steps.push(Step::Decide(nth, late));
             }
         }

@@ -28,7 +28,8 @@ pub struct Restart {
     pub job: bool,
     /// What the node reports its image as, where it is another repository.
     pub known_as: Option<&'static str>,
-    /// Whether no alias can be pulled, and each start asks the registry.
+    /// Whether no alias can be pulled, and each start asks the registry. What a node does after it was given up is seen by nobody, so here it
+    /// is waited for.
     pub moved: bool,
     /// Whether it exits with 0 when it is stopped.
     pub exits_0: bool,
@@ -136,7 +137,7 @@ impl Restart {
                 let mut decide = |late| stores.decide(controller.request, controller.pod, late) != NOTHING;
                 if decide(false) {
                     events.push(Event { step: Step::Decide(nth, false), reads });
-                } else if decide(true) {
+                } else if !self.moved && decide(true) {
                     events.push(Event { step: Step::Decide(nth, true), reads });
                 }
             }
@@ -229,7 +230,8 @@ impl Model for Restart {
             controllers: [Controller::NEW_LIFE; 2],
             strays: Vec::new(),
             faults: self.faults,
-            edits: u8::from(self.forger == Forger::Nobody),
+            // An image of the user's that cannot be pulled either is a trap of theirs.
+            edits: u8::from(self.forger == Forger::Nobody && !self.moved),
             deletes: u8::from(self.forger == Forger::Nobody),
             requests: 1,
             ours: false,

@@ -395,8 +395,6 @@ fn show(object: &mut RestartPod, image: &str, real: Real, generation: u8) {
         Run::NotPulled => ContainerState::Waiting { reason: "ErrImagePull".into(), message: image.into() },
     };
 }
-
-/// Before or after the request was made.
 pub fn started_at(since: bool) -> Timestamp {
     let time = if since { "2026-01-01T00:00:01Z" } else { "2025-12-31T00:00:00Z" };
     time.parse().unwrap()
