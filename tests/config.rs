@@ -157,6 +157,12 @@ fn a_file_that_cannot_be_used_is_refused_with_the_key_and_the_fix() {
     assert!(text(&ran.stderr).contains("config.yaml: No such file"), "{}", text(&ran.stderr));
 }
 
+#[test]
+fn a8_a_file_that_is_too_long_is_refused_before_it_is_understood() {
+    let refusal = Folder::refusal(&"#".repeat((1 << 20) + 1));
+    assert!(refusal.contains("config.yaml: it is longer than 1048576 bytes"), "{refusal}");
+}
+
 /// A cluster, and a controller of which the log is read.
 struct Cluster {
     server: ApiServer,

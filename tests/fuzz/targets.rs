@@ -147,6 +147,7 @@ fn restarts(request: Option<&str>, pod: Option<&str>) {
             kubelet: None,
             room: &|_| Headroom::Free,
             is_first: true,
+            left_to_vendor: Some(true),
             now,
             today: Timestamp::MAX,
         };

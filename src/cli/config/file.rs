@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction};
 use serde_json::Value;
+
+/// The most bytes of a file: what a ConfigMap can hold.
+const LONGEST: u64 = 1 << 20;
 
 /// The name of a flag, without the dashes in front.
 pub(super) type Key = String;
@@ -17,11 +21,21 @@ pub(super) struct File {
     keys: BTreeMap<Key, Value>,
 }
 
+/// The text of a file, or a byte more of it than may be.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 impl File {
     /// # Errors
-    /// It cannot be read, or is no YAML mapping, in words.
+    /// It cannot be read, is longer than 1 MiB, or is no YAML mapping, in words.
     pub(super) fn read(path: PathBuf) -> Result<Self, String> {
-        let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = text_of(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if text.len() as u64 > LONGEST {
+            return Err(format!("{}: it is longer than {LONGEST} bytes: is it the file of the flags?", path.display()));
+        }
         let keys: Option<BTreeMap<Key, Value>> = serde_saphyr::from_str(&text)
             .map_err(|error| format!("{}: it has to be a YAML mapping of flags to values: {error}", path.display()))?;
         Ok(Self { path, keys: keys.unwrap_or_default() })
