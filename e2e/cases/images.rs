@@ -52,6 +52,11 @@ pub async fn push_work(registry: &str, reference: &str) {
 pub async fn push_work_as(registry: &str, reference: &str, word: &str) {
     let layer = work_layer();
     let config = work_config(&layer, word);
+    push_image(registry, reference, layer, config).await;
+}
+
+/// Pushes an image of one layer.
+pub async fn push_image(registry: &str, reference: &str, layer: Vec<u8>, config: String) {
     let client = Client::new(ClientConfig { protocol: ClientProtocol::HttpsExcept(vec![registry.to_owned()]), ..ClientConfig::default() });
     let layers = [ImageLayer::new(layer, IMAGE_LAYER_MEDIA_TYPE.to_owned(), None)];
     let config = Config::oci_v1(config, None);

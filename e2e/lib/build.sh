@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Builds the cluster's programs from their Go modules into a cache: `cluster` has all that every cluster needs, `openkruise`
-# what lives beside it.
+# what lives beside it, `openkruise-suite` OpenKruise's own tests.
 
 CACHE=${SWAPLET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/swaplet}/bin
 
@@ -22,11 +22,11 @@ ldflags() { # MODULE
 	printf -- ' -X %s.k8sVersionMajor=1 -X %s.k8sVersionMinor=%s' "$package" "$package" "$minor"
 }
 
-# bin_dir MODULE: the folder of a finished build; a new go.mod, go.sum, source, Go version or build flag is a new folder.
+# bin_dir MODULE: the folder of a finished build; a new go.mod, go.sum, source, patch, Go version or build flag is a new folder.
 bin_dir() {
 	local key
 	command -v go >/dev/null || die "'go' is not on the PATH" "Install Go 1.26 or newer; the cluster's programs are built from source." "With sudo: sudo env PATH=\"\$PATH\" e2e/cluster ..."
-	key=$({ find "$E2E/modules/$1" \( -name 'go.???' -o -name '*.go' \) -print0 | sort -z | xargs -0 cat; go version; ldflags "$1"; } | sha256sum | cut -c1-12)
+	key=$({ find "$E2E/modules/$1" \( -name 'go.???' -o -name '*.go' -o -name '*.patch' \) -print0 | sort -z | xargs -0 cat; go version; ldflags "$1"; } | sha256sum | cut -c1-12)
 	echo "$CACHE/$1-$key"
 }
 
@@ -50,19 +50,29 @@ name_programs() { # MODULE FOLDER
 	fi
 }
 
+compile() { # MODULE FOLDER
+	local packages
+	if [[ $1 == openkruise-suite ]]; then
+		compile_openkruise_suite "$2"
+		return
+	fi
+	mapfile -t packages < <(packages_of "$1")
+	cd "$E2E/modules/$1"
+	# No cgo: the programs then need no C compiler here and no libc there.
+	GOWORK=off CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags "$(ldflags "$1")" -o "$2/" "${packages[@]}"
+	name_programs "$1" "$2"
+}
+
 build_module() { # MODULE
-	local start=$SECONDS dir tmp=$CACHE/.building-$1 log=$CACHE/.building-$1.log pid next=15 packages
+	local start=$SECONDS dir tmp=$CACHE/.building-$1 log=$CACHE/.building-$1.log pid next=15
 	dir=$(bin_dir "$1")
 	[[ -d $dir ]] && return 0
 	say "build: the programs of $1 ..."
 	rm -rf "$tmp"
 	mkdir -p "$tmp"
-	mapfile -t packages < <(packages_of "$1")
-	# No cgo: the programs then need no C compiler here and no libc there.
-	(cd "$E2E/modules/$1" && GOWORK=off CGO_ENABLED=0 exec go build -v -trimpath -buildvcs=false -ldflags "$(ldflags "$1")" \
-		-o "$tmp/" "${packages[@]}") >"$log" 2>&1 &
+	(compile "$1" "$tmp") >"$log" 2>&1 &
 	pid=$!
-	trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
+	trap 'pkill -P "$pid" 2>/dev/null; kill "$pid" 2>/dev/null; exit 130' INT TERM
 	while kill -0 "$pid" 2>/dev/null; do
 		sleep 0.5
 		((SECONDS - start < next)) && continue
@@ -72,7 +82,6 @@ build_module() { # MODULE
 	wait "$pid" || { tail -n 30 "$log" >&2; die "building the programs of $1 failed" "Only the Go module proxy is needed; check 'go env GOPROXY'."; }
 	trap - INT TERM
 	rm -f "$log"
-	name_programs "$1" "$tmp"
 	mv "$tmp" "$dir" # a folder under its final name is always complete
 	say "build: the programs of $1 done in $((SECONDS - start)) s"
 }

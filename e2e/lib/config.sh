@@ -39,7 +39,8 @@ write_env() {
 	local name
 	for name in API_PORT KUBELET_PORT REGISTRY_PORT; do free_port "$name"; done
 	BIN=$(bin_dir cluster)
-	for name in API_PORT KUBELET_PORT REGISTRY_PORT BIN; do
+	SUITE=$(bin_dir openkruise-suite)
+	for name in API_PORT KUBELET_PORT REGISTRY_PORT BIN SUITE; do
 		printf '%s=%q\n' "$name" "${!name}"
 	done >"$STATE/env"
 }

@@ -106,7 +106,9 @@ fn sources() -> String {
 
 #[test]
 fn every_row_of_the_parity_table_names_a_test_that_is_there() {
-    let table = fs::read_to_string(repository().join("docs/parity.md")).unwrap();
+    let document = fs::read_to_string(repository().join("docs/parity.md")).unwrap();
+    // What follows is how OpenKruise's own tests ended (tests/docs/suite.rs).
+    let table = document.split("\n## OpenKruise's own tests\n").next().unwrap();
     let rows: Vec<Vec<&str>> = table.lines().filter(|line| line.starts_with("| ")).map(|line| line.split(" | ").collect()).collect();
     // Tests in modules of modules are indented.
     let sources = sources().lines().map(str::trim_start).collect::<Vec<_>>().join("\n");

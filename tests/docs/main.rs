@@ -16,3 +16,4 @@ mod release;
 mod rooms;
 #[path = "../scenarios/sample.rs"]
 mod sample;
+mod suite;
