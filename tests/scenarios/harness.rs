@@ -428,12 +428,12 @@ impl World {
         ordered.into_values().collect()
     }
 
-    /// Ten minutes in which controllers only renew their watches, and ask those that told nothing where the server is; and whatever they wrote until now was what they may write.
+    /// Ten minutes in which controllers only renew their watches, and ask where the server is after those that told nothing; and whatever they
+    /// wrote until now was what they may write.
     pub async fn is_quiet(&self) {
         let before = self.requests().len();
         self.wait(600).await;
         let requests = self.requests();
-        let is_of_watches = |request: &&Recorded| request.verb == Verb::Watch || asks_for_version(request);
         let since: Vec<_> = requests[before..].iter().filter(|request| !is_of_watches(request)).collect();
         assert!(since.is_empty(), "not quiet: {since:#?}");
         requests.iter().for_each(may_be_sent);
@@ -443,6 +443,11 @@ impl World {
 /// Whether it only asks at which version the API server is, after a watch that told nothing.
 fn asks_for_version(request: &Recorded) -> bool {
     request.verb == Verb::List && request.limit == "1" && request.accept.contains("PartialObjectMetadata")
+}
+
+/// Whether it renews a watch, or asks where the server is after one that told nothing.
+pub fn is_of_watches(request: &Recorded) -> bool {
+    request.verb == Verb::Watch || asks_for_version(request)
 }
 
 /// What `/metrics` says of these metrics.

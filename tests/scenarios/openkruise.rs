@@ -12,7 +12,7 @@ use swaplet::decide::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 use tokio::time::{Instant, sleep};
 
-use super::harness::{CONCURRENCY, Life, SWAPLET, World, may_be_sent};
+use super::harness::{CONCURRENCY, Life, SWAPLET, World, is_of_watches, may_be_sent};
 use super::node::{Kubelet, running, terminated};
 use super::objects::{EXIT, pod};
 
@@ -138,7 +138,7 @@ impl World {
         let before = self.requests().len();
         self.wait(600).await;
         let requests = self.requests();
-        let since: Vec<_> = requests[before..].iter().filter(|request| request.verb != Verb::Watch && !is_question(request)).collect();
+        let since: Vec<_> = requests[before..].iter().filter(|request| !is_of_watches(request) && !is_question(request)).collect();
         assert!(since.is_empty(), "not quiet: {since:#?}");
         requests.iter().filter(|request| !is_question(request)).for_each(may_be_sent_beside_openkruise);
     }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::around::Around;
-use super::{Effect, Index, is_over, probe_until};
+use super::writes::probe_until;
+use super::{Effect, Index, is_over};
 use crate::decide::decision::{Decision, Report};
 use crate::decide::headroom::Need;
 use crate::decide::reason::Reason;

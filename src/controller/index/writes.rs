@@ -78,6 +78,6 @@ impl Index {
 }
 
 /// Until when a swap that was written then is the probe of its node, or of its provider.
-fn probe_until(pod: &Pod, written: Duration) -> Duration {
+pub(super) fn probe_until(pod: &Pod, written: Duration) -> Duration {
     written.saturating_add(patience(pod).min(PROBE_PATIENCE)).saturating_add(PROBE_MARGIN)
 }
