@@ -229,6 +229,7 @@ impl Snapshot {
             self.index.apply(pod, since);
         }
         self.index.list_ends(NOW);
+        self.index.lines_move(NOW);
         self.index.look_soon(|_| true);
         self.index.wake(NOW);
     }

@@ -1,6 +1,7 @@
 //! The controller on the leash, on real containers.
 
 use serde_json::json;
+use swaplet::decide::denials::QUICK_DENIED_RETRIES;
 use swaplet::objects::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
 
 use super::{Leashed, PROBES};
@@ -55,8 +56,8 @@ async fn all_that_it_does_is_let_through() {
     leashed.done().await;
 }
 
-/// What the leash and the flags of the controller disagree about is told, once, and tried again so rarely that it costs nothing; all other
-/// pods are served.
+/// What the leash and the flags of the controller disagree about is told, once, and tried again so rarely that it costs nothing; the pod ends
+/// by its phase, and all others are served.
 #[tokio::test]
 async fn what_is_denied_is_told_once_and_holds_up_nobody() {
     let leashed = Leashed::new("leash-denies").await;
@@ -67,7 +68,8 @@ async fn what_is_denied_is_told_once_and_holds_up_nobody() {
     let mut asks = sidecar(world, "log", EXITS_143);
     asks["env"].as_array_mut().unwrap().push(json!({"name": WITH_IMAGE, "value": unlisted}));
     world.create_pod(pod("denied", spec("Never", vec![main_ok(world), asks]))).await;
-    assert_eq!(world.events_of("denied", 1).await, ["WriteDenied"]);
+    eventually("the denial to be told", || async { world.events_of("denied", 1).await.contains(&"WriteDenied".to_owned()).then_some(()) })
+        .await;
     let note = kubectl(&["get", "-n", &world.namespace, "events.events.k8s.io", "-o", "jsonpath={.items[*].note}"]).await;
     assert!(note.contains(&format!("'{}pods'", leashed.prefix)) && note.contains(&unlisted), "{note}");
     for name in ["one", "two", "three"] {
@@ -77,9 +79,12 @@ async fn what_is_denied_is_told_once_and_holds_up_nobody() {
         world.pod_ends(name, "Succeeded").await;
     }
     assert_eq!(swapped_in(&world.namespace), ["one", "three", "two"]);
-    assert_eq!(world.events_of("denied", 1).await, ["WriteDenied"]);
-    let denied = denied_in(&world.namespace);
-    assert!(denied.len() <= 2, "one try, and at most another one a minute later: {denied:?}");
+    world.pod_ends("denied", "Succeeded").await;
+    let told = world.events_of("denied", 2).await;
+    assert!(told.contains(&"PhaseWritten".to_owned()), "{told:?}");
+    assert_eq!(told.iter().filter(|reason| *reason == "WriteDenied").count(), 1, "{told:?}");
+    let (denied, tries) = (denied_in(&world.namespace), QUICK_DENIED_RETRIES as usize + 1);
+    assert!((tries..=tries + 1).contains(&denied.len()), "{tries} tries, and at most another one a minute later: {denied:?}");
     leashed.done().await;
 }
 

@@ -49,6 +49,11 @@ impl Index {
         }
     }
 
+    /// Nobody knows when the pods of each Job got any further, for who asks has not watched them: so it was just now.
+    pub fn lines_move(&mut self, now: Duration) {
+        self.entries.values().for_each(|entry| self.lines.moves(&entry.pod, now));
+    }
+
     /// Jobs whose pods are all gone are forgotten.
     pub(super) fn forget_jobs(&mut self) {
         self.lines.0.retain(|job, _| self.headroom.has_pods(job));
