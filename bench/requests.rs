@@ -1,0 +1,172 @@
+//! What open requests of one tenant cost another: `cargo bench --bench requests`.
+//!
+//! A controller on the testbed's API server, in real time. Printed is how long pods of a second tenant wait for their swap from when their main
+//! container is done: without any request, while 12,000 requests are made and taken up, and while they are open, for more than the
+//! minute in which each is looked at again. Nothing is judged.
+
+#![expect(clippy::expect_used, reason = "a benchmark stops where its fixture is broken")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request, header::CONTENT_TYPE};
+use kube::Client;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use swaplet::controller::index::Rules;
+use swaplet::controller::lease::Leadership;
+use swaplet::controller::metrics::Metrics;
+use swaplet::controller::namespaces::Namespaces;
+use swaplet::controller::restart::RestartSettings;
+use swaplet::controller::run::{Settings, run};
+use swaplet::controller::serve::Health;
+use swaplet::decide::exit_images::ExitImages;
+use swaplet::decide::ladder::Ladder;
+use swaplet::decide::node_table::NodeTable;
+use swaplet::decide::openkruise::Coexist;
+use swaplet_testbed::{ApiServer, Clock};
+use tokio::time::{Instant, sleep};
+
+const REQUESTS: usize = 12_000;
+/// The pods that they are for.
+const PODS: usize = 200;
+/// Swaps of each measurement.
+const SWAPS: usize = 220;
+const EXIT: &str = "registry.example/swaplet/exit:v1";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+
+#[derive(Clone)]
+struct Cluster {
+    server: ApiServer,
+    client: Client,
+}
+
+#[tokio::main]
+async fn main() {
+    let server = ApiServer::new(Clock::default());
+    let cluster = Cluster { client: server.client_as("bench"), server };
+    for namespace in ["greedy", "modest"] {
+        cluster.send(Method::POST, "/api/v1/namespaces", JSON, json!({"metadata": {"name": namespace}})).await;
+    }
+    cluster.send(Method::POST, "/api/v1/nodes", JSON, json!({"metadata": {"name": "n"}})).await;
+    for nth in 0..PODS {
+        cluster.run_pod("greedy", &format!("p{nth}"), "Always").await;
+    }
+    tokio::spawn(controller(cluster.server.clone()));
+    sleep(Duration::from_secs(2)).await;
+
+    let idle = cluster.measure("idle", "no request").await;
+    let making = tokio::spawn(cluster.clone().make_requests());
+    let burst = cluster.measure("burst", "while they are made and taken up").await;
+    making.await.expect("requests");
+    let (open, answered) = cluster.settle().await;
+    println!("{open} requests are open, {answered} of them answered");
+    let rest = cluster.measure("rest", "while they are open").await;
+    for (name, p99) in [("burst", burst), ("open", rest)] {
+        println!("{name}: {:.2} x the idle p99  (goal 1.2)", p99.as_secs_f64() / idle.as_secs_f64());
+    }
+}
+
+async fn controller(server: ApiServer) {
+    let clock = server.clock();
+    let settings = Settings {
+        namespaces: Namespaces::default(),
+        rules: Rules {
+            exit_images: ExitImages::new(Some(EXIT.parse().expect("a reference")), Vec::new()),
+            ladder: Ladder::default(),
+            node_table: NodeTable::built_in(),
+            coexist: Coexist::Own,
+        },
+        concurrency: 16,
+        write_deadline: Duration::from_secs(10),
+        instance: "bench".to_owned(),
+        restart: Some(RestartSettings { time_of_day: Arc::new(move || clock.now()), on_config: None, park: None, leash: None }),
+        warm: None,
+        state_namespace: None,
+        selection: None,
+        push: None,
+        predownload: false,
+        leadership: Leadership::undisputed(),
+    };
+    let metrics = Metrics::register(&mut Registry::default());
+    run(server.client_as("swaplet"), settings, metrics, Health::default(), std::future::pending()).await.expect("it runs for ever");
+}
+
+impl Cluster {
+    async fn send(&self, method: Method, path: &str, content_type: &str, body: Value) {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
+        let request = request.body(body.to_string().into_bytes()).expect("a request");
+        self.client.request::<Value>(request).await.expect("an answer");
+    }
+
+    /// A pod whose containers run.
+    async fn run_pod(&self, namespace: &str, name: &str, policy: &str) {
+        let mark = json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name},
+            "spec": {"nodeName": "n", "restartPolicy": policy, "containers": [
+                {"name": "main", "image": "registry.example/main:1"},
+                {"name": "side", "image": "registry.example/side:1", "command": ["/bin/sh"], "env": mark}]}});
+        self.send(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), JSON, pod).await;
+        self.shows(namespace, name, json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})).await;
+    }
+
+    /// The node shows the main container like this.
+    async fn shows(&self, namespace: &str, name: &str, main: Value) {
+        let digest = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+        let status = |name: &str, state: Value| {
+            json!({"name": name, "image": format!("registry.example/{name}:1"), "imageID": format!("registry.example/{name}@{digest}"),
+                "containerID": "containerd://0", "ready": true, "restartCount": 0, "state": state})
+        };
+        let side = status("side", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}));
+        let status = json!({"status": {"phase": "Running", "containerStatuses": [status("main", main), side]}});
+        self.send(Method::PATCH, &format!("/api/v1/namespaces/{namespace}/pods/{name}/status"), MERGE, status).await;
+    }
+
+    /// Those of each pod are carried out one after another, and nothing restarts its containers: so all stay open.
+    async fn make_requests(self) {
+        for nth in 0..REQUESTS {
+            let spec = json!({"podName": format!("p{}", nth % PODS), "containers": [{"name": "main"}]});
+            let request = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
+                "metadata": {"name": format!("r{nth}")}, "spec": spec});
+            self.send(Method::POST, "/apis/apps.kruise.io/v1alpha1/namespaces/greedy/containerrecreaterequests", JSON, request).await;
+        }
+    }
+
+    /// Waits until nothing more is written to the requests: how many are open, and how many of them have a status.
+    async fn settle(&self) -> (usize, usize) {
+        let mut before = usize::MAX;
+        loop {
+            let requests = self.server.peek_all("containerrecreaterequests.apps.kruise.io");
+            let open: Vec<_> = requests.iter().filter(|request| request["status"]["phase"] != "Completed").collect();
+            let answered = open.iter().filter(|request| request["status"]["phase"].is_string()).count();
+            if answered == before {
+                return (open.len(), answered);
+            }
+            before = answered;
+            sleep(Duration::from_secs(2)).await;
+        }
+    }
+
+    /// Ends the sidecars of some pods, one after the other; the 99th percentile of how long that takes.
+    async fn measure(&self, name: &str, when: &str) -> Duration {
+        let mut times = Vec::new();
+        let begin = Instant::now();
+        for nth in 0..SWAPS {
+            let pod = format!("{name}-{nth}");
+            self.run_pod("modest", &pod, "Never").await;
+            sleep(Duration::from_millis(300)).await;
+            self.shows("modest", &pod, json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:01Z"}})).await;
+            let done = Instant::now();
+            while self.server.peek("pods", "modest", &pod).expect("the pod")["spec"]["containers"][1]["image"] != EXIT {
+                sleep(Duration::from_micros(200)).await;
+            }
+            times.push(done.elapsed());
+        }
+        times.sort_unstable();
+        let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
+        let (p50, p99, last) = (at(50), at(99), at(100));
+        println!("{when}: p50 {p50:.1?}, p99 {p99:.1?}, slowest {last:.1?}, of {SWAPS} swaps in {:.0?}", begin.elapsed());
+        p99
+    }
+}
