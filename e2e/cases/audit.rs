@@ -147,13 +147,16 @@ fn read(entry: &Value, namespace: Option<&str>) -> Option<Written> {
     })
 }
 
-/// Everything that a user has asked for since then, in vain or not, writes or not, as verb and resource; each once.
+/// Everything that a user has asked for since then, in vain or not, writes or not, as verb and resource; each once. A list of one object is
+/// `version`: what is wanted of it is how far the server is.
 pub fn asked_by(user: &str, since: Timestamp) -> BTreeSet<(String, String)> {
     let mut asked = BTreeSet::new();
     for entry in entries_of(&[user.to_owned()]) {
         let at: Timestamp = entry["requestReceivedTimestamp"].as_str().unwrap().parse().unwrap();
         if at >= since {
-            asked.insert((text(&entry["verb"]), text(&entry["objectRef"]["resource"])));
+            let is_version = entry["requestURI"].as_str().unwrap().split(['?', '&']).any(|parameter| parameter == "limit=1");
+            let verb = if is_version { "version".to_owned() } else { text(&entry["verb"]) };
+            asked.insert((verb, text(&entry["objectRef"]["resource"])));
         }
     }
     asked
