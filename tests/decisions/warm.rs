@@ -222,6 +222,21 @@ fn what_the_kubelet_has_announced_of_the_pod_settles_two_names_at_once() {
     assert_eq!(node.warming.news()[1].pulled, Some(pulled));
 }
 
+/// On a busy node the kubelet's Event may come when the status has long proved the pull and the pod has made room for another.
+#[test]
+fn an_event_of_a_pull_counts_that_comes_when_the_pod_is_gone() {
+    let known = |node: &Node| node.warming.progress().next().unwrap().1[0].pulled.clone();
+    let mut node = Node::new(&[A]);
+    node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).deletes("u");
+    assert_eq!(known(&node), None);
+    let pulled = Pulled::read(&format!("Successfully pulled image \"{A}\" in 633ms (2s including waiting). Image size: 7 bytes.")).unwrap();
+    assert_eq!(node.warming.hear("other", &pulled), None);
+    assert_eq!(node.warming.hear("u", &pulled), Some(Duration::from_millis(633)));
+    assert_eq!(node.warming.hear("u", &pulled), None, "no news");
+    assert_eq!(known(&node), Some(pulled));
+    node.is_silent();
+}
+
 #[test]
 fn a_digest_is_proved_by_the_digest() {
     let digest = "sha256:1111111111111111111111111111111111111111111111111111111111111111";

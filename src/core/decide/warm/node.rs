@@ -62,8 +62,8 @@ pub(super) struct NodeProgress {
     setbacks: u32,
     /// How many pods there were.
     number: u32,
-    /// The uid of the last of them: the watch may still show an old state of it.
-    last: Box<str>,
+    /// The last of them that is gone: the watch may still show an old state of it, and Events of its pulls may come late.
+    last: Option<WarmerPod>,
     /// Nothing can be expected of the node any more.
     abandoned: bool,
     /// A decision about it has panicked.
@@ -117,7 +117,7 @@ impl NodeProgress {
             expected: false,
             setbacks: 0,
             number: 0,
-            last: Box::default(),
+            last: None,
             abandoned: false,
             is_broken: false,
         }
@@ -163,7 +163,7 @@ impl NodeProgress {
 
     /// A pod of this node was seen; an older state of it changes nothing.
     pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
-        if pod.uid == self.last || self.is_broken {
+        if self.last.as_ref().is_some_and(|last| last.uid == pod.uid) || self.is_broken {
             return;
         }
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
@@ -190,11 +190,16 @@ impl NodeProgress {
         self.pod = Some(Seen { pod, same_since, ..before });
     }
 
-    /// The kubelet has said something of a pull of this pod; how long it took, where that is news.
+    /// The kubelet has said something of a pull of this pod, or of the one before it; how long it took, where that is news.
     pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
-        let seen = self.pod.as_mut().filter(|seen| *seen.pod.uid == *uid)?;
-        seen.announced.insert(pulled.image.clone());
-        let asked_for = seen.pod.images.iter().find(|image| image.image == pulled.image).map_or(&pulled.image, |image| &image.wanted);
+        let pod = match &mut self.pod {
+            Some(seen) if *seen.pod.uid == *uid => {
+                seen.announced.insert(pulled.image.clone());
+                &seen.pod
+            }
+            _ => self.last.as_ref().filter(|last| *last.uid == *uid)?,
+        };
+        let asked_for = pod.images.iter().find(|image| image.image == pulled.image).map_or(&pulled.image, |image| &image.wanted);
         let told = self.images.iter_mut().find(|image| image.image == *asked_for);
         // A container that is started once more finds the image there, which is no news.
         let image = told.filter(|image| image.pulled.as_ref().is_none_or(|known| known.took.is_none()))?;
@@ -205,12 +210,12 @@ impl NodeProgress {
     pub fn pod_is_gone(&mut self, uid: &str, limits: &Limits, now: Duration) {
         let Some(seen) = self.pod.take_if(|seen| *seen.pod.uid == *uid) else { return };
         self.number += 1;
-        self.last = seen.pod.uid;
         if !std::mem::take(&mut self.expected) && !self.is_done() {
             let why = if seen.pod.trouble.is_empty() { "somebody deleted it" } else { &seen.pod.trouble };
             self.setback(&format!("the warmer pod was lost: {why}"), limits);
             self.not_before = now + REPLACE;
         }
+        self.last = Some(seen.pod);
     }
 
     /// What is to be written next, if anything.

@@ -42,13 +42,13 @@ impl NodeProgress {
         self.is_broken = true;
         if let Some(seen) = self.pod.take() {
             self.number += 1;
-            self.last = seen.pod.uid;
+            self.last = Some(seen.pod);
         }
     }
 
     /// Forgets all but the names of pods and their shape, and returns what was known of images.
     fn begin_anew(&mut self, images: &[Box<str>], ready: bool, now: Duration) -> Vec<ImageProgress> {
-        let (number, last) = (self.number, std::mem::take(&mut self.last));
+        let (number, last) = (self.number, self.last.take());
         let new = Self { number, last, swaps_work: self.swaps_work, ..Self::new(images, self.shapes, ready, now) };
         std::mem::replace(self, new).images
     }
