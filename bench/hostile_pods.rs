@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 use kube::api::ObjectList;
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use swaplet::controller::index::{Index, Rules};
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::ladder::Ladder;
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::openkruise::Coexist;
 use swaplet::image::reference::ImageReference;
-use swaplet::objects::node::NodeWire;
-use swaplet::objects::wire::PodWire;
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::terminate::index::Index;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

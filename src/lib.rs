@@ -5,16 +5,12 @@
 //!
 //! | room | what it holds | what it may touch |
 //! |---|---|---|
-//! | [`objects`] | Kubernetes objects as swaplet reads them: slim and tolerant | nothing |
-//! | [`decide`] | every decision, as plain functions | nothing: no clock, no client, no async |
+//! | `swaplet_core` | Kubernetes objects as swaplet reads them; every decision, as plain functions | nothing: no clock, no client, no async |
 //! | [`image`] | image references, the exit, park and controller images, the registry | registries, files |
-//! | [`controller`] | watches, the one writer, reports | the API server |
+//! | `swaplet_controller` | watches, the one writer, reports | the API server |
 //! | [`cli`] | one file per subcommand | everything, at the edge |
 
 pub mod cli;
-
-pub use swaplet_controller as controller;
-pub use swaplet_core::{decide, objects};
 
 /// Image references, and the exit, park and controller images: built, named and pushed without a container engine.
 pub mod image {

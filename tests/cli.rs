@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use clap::CommandFactory;
 use serde_json::Value;
-use swaplet::decide::node_table::NodeTable;
+use swaplet_core::cluster::node_table::NodeTable;
 
 fn swaplet(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_swaplet")).args(args).output().unwrap()

@@ -12,7 +12,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use swaplet::objects::env::IGNORE_EXIT_CODE;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

@@ -10,7 +10,7 @@ mod parts;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
-use swaplet::controller::clock::time_of_day;
+use swaplet_controller::frame::clock::time_of_day;
 use tokio::time::{Instant, sleep};
 
 use self::installation::Installation;

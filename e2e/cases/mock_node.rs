@@ -6,7 +6,7 @@ use std::process::Stdio;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::json;
-use swaplet::objects::pull_job::JobKind;
+use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::process::{Child, Command};
 use tokio::sync::Mutex;
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::json;
-use swaplet::objects::pull_job::JobKind;
+use swaplet_core::warm::pull_job::object::JobKind;
 
 use crate::controller::Controller;
 use crate::images::push_work;

@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use serde_json::{Value, json};
 use swaplet::image::Kind;
 use swaplet::image::build::build;
-use swaplet::objects::pull_job::{JobKind, PullJob};
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::sync::OnceCell;
 
 use crate::commands::send;

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, PostParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use swaplet::controller::clock::time_of_day;
+use swaplet_controller::frame::clock::time_of_day;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use swaplet::controller::clock::time_of_day;
+use swaplet_controller::frame::clock::time_of_day;
 use tokio::process::Command;
 use tokio::time::Instant;
 

@@ -6,7 +6,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
-use swaplet::objects::parked::{PARKED, Parked};
+use swaplet_core::restart::parked::{PARKED, Parked};
 
 use crate::controller::{Controller, Why};
 use crate::pods::container;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use swaplet::controller::clock::time_of_day;
+use swaplet_controller::frame::clock::time_of_day;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use swaplet::objects::pull_job::JobKind;
+use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::process::Command;
 
 use crate::pull_jobs::Jobs;

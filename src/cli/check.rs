@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use swaplet_core::objects::command::{StandardPaths, Verdict};
+use swaplet_core::objects::pod::template::PodTemplate;
 
 use super::client::ClusterArgs;
 use super::manifests::Manifests;
 use super::print;
 use super::table::Output;
-use crate::decide::command::{StandardPaths, Verdict};
-use crate::objects::pod_template::PodTemplate;
 use rows::{Answer, Row};
 
 /// A sidecar is not runnable, or something else would keep its pod from ending.

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use swaplet_core::objects::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
+use swaplet_core::objects::pod::template::PodTemplate;
 
 use super::image_push::PushArgs;
 use super::manifests::Manifests;
 use super::print;
-use crate::decide::command::{ContainerFacts, Executes, StandardPaths, Verdict, resolve};
 use crate::image::build::build_derived;
 use crate::image::{BuiltImage, Kind};
-use crate::objects::pod_template::PodTemplate;
 
 #[derive(Debug, Args)]
 pub(super) struct ExitPushArgs {

@@ -9,19 +9,18 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use swaplet_controller::frame::list::{list, words};
+use swaplet_controller::terminate::snapshot::{Said, Scope, Snapshot, about};
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{Pod, roles};
+use swaplet_core::report::decision::Report;
+use swaplet_core::terminate::explain::{Explanation, Finding, describe};
 
 use super::client::ClusterArgs;
 use super::rules::{ASSUMED_EXIT_IMAGE, RulesArgs};
 use super::table::{json as as_json, yaml as as_yaml};
 use super::{print, slowly};
-use crate::controller::list::{list, words};
-use crate::controller::snapshot::{Said, Scope, Snapshot, about};
-use crate::decide::decision::Report;
-use crate::decide::explain::{Explanation, Finding, describe};
-use crate::decide::roles;
 use crate::image::reference::ImageReference;
-use crate::objects::pod::Pod;
-use crate::objects::wire::PodWire;
 
 /// Of a decision to write.
 const WHO_WRITES: &str = "Nothing was written now: a controller that runs does this by itself, and swaplet rescue does it once.";

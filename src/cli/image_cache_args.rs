@@ -1,8 +1,8 @@
 //! What is wanted of image caches, which are billed: the flags of `swaplet run`.
 
 use clap::Args;
+use swaplet_core::warm::image_cache::CacheOptions;
 
-use crate::decide::pull_job::image_cache::CacheOptions;
 use crate::image::ImageReference;
 
 /// As long as the examples of the provider have it: a job that is still of use is made anew by then.

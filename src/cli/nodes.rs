@@ -8,19 +8,19 @@ use clap::Args;
 use jiff::Timestamp;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use swaplet_controller::cluster::verdict_store::{AllKept, Kept, all_in, under_never};
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::list::{list, words};
+use swaplet_core::cluster::budget::Rate;
+use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_table::{BUILT_IN, NodeTable};
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::node::{Node, NodeWire};
 
 use super::client::ClusterArgs;
 use super::print;
 use super::rules::NodeTableArgs;
 use super::table::{Output, age, dash, render};
-use crate::controller::clock::time_of_day;
-use crate::controller::list::{list, words};
-use crate::controller::verdict_store::{AllKept, Kept, all_in, under_never};
-use crate::decide::budget::Rate;
-use crate::decide::node_class::{NodeClass, Recognised};
-use crate::decide::node_table::{BUILT_IN, NodeTable};
-use crate::decide::node_verdicts::Proved;
-use crate::objects::node::{Node, NodeWire};
 
 /// Something could not be read.
 const UNREADABLE: u8 = 2;

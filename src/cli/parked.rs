@@ -7,14 +7,14 @@ use anyhow::anyhow;
 use clap::Args;
 use kube::Client;
 use serde_json::{Value, json};
+use swaplet_controller::frame::list::words;
+use swaplet_controller::frame::writer::{Outcome, Writer};
+use swaplet_controller::restart::parked::{ParkedPod, bring_back, parked};
 use tokio::time::{Instant, sleep};
 
 use super::client::ClusterArgs;
 use super::table::{Output, dash, render};
 use super::{print, slowly};
-use crate::controller::list::words;
-use crate::controller::parked::{ParkedPod, bring_back, parked};
-use crate::controller::writer::{Outcome, Writer};
 
 /// Some containers are still parked.
 const SOME_LEFT: u8 = 1;

@@ -8,6 +8,11 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Node as WholeNode;
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::terminate::probe::{Answer, Images, Interrupt, LABEL, Probe, Probed, Stopped, Tried};
+use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE, Recognised};
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::node::{Node, NodeWire};
 use tokio::sync::watch;
 
 use super::client::ClusterArgs;
@@ -16,12 +21,7 @@ use super::print;
 use super::rules::NodeTableArgs;
 use super::run::stopped;
 use super::table::{Output, dash, printable, render};
-use crate::controller::clock::time_of_day;
-use crate::controller::probe::{Answer, Images, Interrupt, LABEL, Probe, Probed, Stopped, Tried};
-use crate::decide::node_class::{NodeClass, OVERRIDE, Recognised};
-use crate::decide::node_verdicts::Proved;
 use crate::image::reference::ImageReference;
-use crate::objects::node::{Node, NodeWire};
 
 /// The probe could not be made, not to its end, or has left something behind.
 const CANNOT: u8 = 2;
@@ -273,9 +273,10 @@ fn entry(tried: &Tried) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use swaplet_controller::terminate::probe::Way;
+    use swaplet_core::report::reason::Reason;
+
     use super::*;
-    use crate::controller::probe::Way;
-    use crate::decide::reason::Reason;
 
     fn tried(way: Way, answer: Answer, seconds: f32, evidence: &[&str], note: &str) -> Tried {
         let evidence = evidence.iter().map(|part| (*part).to_owned()).collect();

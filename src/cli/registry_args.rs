@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::terminate::derive::Push;
+use swaplet_controller::warm::resolve::Resolve;
 
 use super::pin_args::PinArgs;
-use crate::controller::derive::Push;
-use crate::controller::index::Rules;
-use crate::controller::resolve::Resolve;
 use crate::image::ImageReference;
 use crate::image::docker_config::{Credentials, DockerConfig, DockerConfigError};
 use crate::image::for_controller::{push_derived, resolve};

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::derived::DerivedImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::report::decision::Rung;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
 
-use crate::controller::index::Rules;
-use crate::decide::derived_images::DerivedImages;
-use crate::decide::exit_images::ExitImages;
-use crate::decide::ladder::{Ladder, Rung};
-use crate::decide::node_table::NodeTable;
-use crate::decide::openkruise::Coexist;
 use crate::image::build::derived_paths;
 use crate::image::pattern::ImagePattern;
 use crate::image::reference::ImageReference;
@@ -186,9 +187,9 @@ fn repository(written: &str) -> Result<ImageReference, String> {
 #[cfg(test)]
 mod tests {
     use clap::{Args as _, Command, FromArgMatches as _};
+    use swaplet_core::terminate::ladder::Ladder;
 
     use super::*;
-    use crate::decide::ladder::Ladder;
 
     /// Tests of decisions about an installation where nothing is said (`tests/decisions/expect.rs`) go by it.
     #[test]

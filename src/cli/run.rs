@@ -9,6 +9,12 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use prometheus_client::registry::Registry;
+use swaplet_controller::frame::lease::{Leadership, LeaseKeeper};
+use swaplet_controller::frame::metrics::Metrics;
+use swaplet_controller::frame::serve::{Health, serve};
+use swaplet_controller::run::Settings;
+use swaplet_controller::run::configured::run_configured;
+use swaplet_controller::run::lead::run_while_leading;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -16,12 +22,6 @@ use tokio::sync::watch;
 use super::client::ClusterArgs;
 use super::config::{Called, Read, Reloader, yaml};
 use super::controller_args::ControllerArgs;
-use crate::controller::configured::run_configured;
-use crate::controller::lead::run_while_leading;
-use crate::controller::lease::{Leadership, LeaseKeeper};
-use crate::controller::metrics::Metrics;
-use crate::controller::run::Settings;
-use crate::controller::serve::{Health, serve};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,6 +13,12 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use clap::{ArgAction, Args, Subcommand};
 use jiff::Timestamp;
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::warm::direct::{Job, warm};
+use swaplet_controller::warm::write::Warmers;
+use swaplet_core::objects::values::short_digest::short_digest;
+use swaplet_core::warm::pull_job::object::PodWishes;
+use swaplet_core::warm::warming::Limits;
 
 use self::results::{Progress, Results};
 use self::shape::ShapeArg;
@@ -23,13 +29,7 @@ use super::registry_args::RegistryArgs;
 use super::rules::NodeTableArgs;
 use super::run::stopped;
 use super::table::Output;
-use crate::controller::clock::time_of_day;
-use crate::controller::warm::{Job, warm};
-use crate::controller::writer_warm::Warmers;
-use crate::decide::warm::Limits;
 use crate::image::ImageReference;
-use crate::objects::pull_job::PodWishes;
-use crate::objects::short_digest::short_digest;
 
 /// Something failed, or nothing could be warmed.
 const FAILED: u8 = 1;

@@ -1,6 +1,8 @@
 //! The loop: events in, decisions, writes out.
 
 mod beside;
+pub mod configured;
+pub mod lead;
 mod log;
 mod nodes;
 mod restarts;
@@ -15,6 +17,11 @@ use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::{Api, Client};
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::report::decision::Action;
 use tokio::sync::{mpsc, watch as channel};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep_until, timeout};
@@ -22,32 +29,27 @@ use tokio::time::{sleep_until, timeout};
 use self::log::log_outcome;
 use self::rights::{note_right, right_of};
 pub use self::settings::Settings;
-use super::clock::{Clock, time_of_day};
-use super::defects::read;
-use super::derive::{Deriver, Pushed};
-use super::discovery::Discovery;
-use super::index::{Effect, Index, Write};
-use super::job_events::take_notice;
-use super::leash::Gate;
-use super::metrics::Metrics;
-use super::openkruise::News;
-use super::openkruise::observe::{Scope, observe};
-use super::report::Reporter;
-use super::restart::Driver;
-use super::selection::{Progress, Selected, Selection};
-use super::serve::Health;
-use super::verdict_store::VerdictStore;
-use super::watch::{Event, watch_noted};
-use super::watch_many::{Unlisted, watch_all_kept};
-use super::writer::{Outcome, Writer};
-use crate::decide::decision::Action;
-use crate::objects::bounds::{MESSAGE, cut};
-use crate::objects::job::JobWire;
-use crate::objects::node::NodeWire;
-use crate::objects::wire::PodWire;
+use crate::cluster::openkruise::News;
+use crate::cluster::openkruise::observe::{Scope, observe};
+use crate::cluster::verdict_store::VerdictStore;
+use crate::frame::clock::{Clock, time_of_day};
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::TaskDied;
+use crate::frame::isolated::defects::read;
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::frame::watch::many::{Unlisted, watch_all_kept};
+use crate::frame::watch::{Event, watch_noted};
+use crate::frame::writer::leash::Gate;
+use crate::frame::writer::report::Reporter;
+use crate::frame::writer::{Outcome, Writer};
+use crate::restart::reconcile::Driver;
+use crate::terminate::JOB_PODS;
+use crate::terminate::derive::{Deriver, Pushed};
+use crate::terminate::index::{Effect, Index, Write};
+use crate::terminate::job_events::take_notice;
+use crate::terminate::selection::{Progress, Selected, Selection};
 
-/// Pods that restart always are not pods of Jobs; the API server keeps them from us.
-pub(super) const JOB_PODS: &str = "spec.restartPolicy!=Always";
 /// A loop without anything to wait for looks again after this.
 const IDLE: Duration = Duration::from_secs(3600);
 /// After a busy answer no write is started for this long, or for as long as the server asks.
@@ -59,17 +61,6 @@ const LONGEST_BRAKE: Duration = Duration::from_secs(30);
 pub const CONCURRENCY: u16 = 16;
 /// Seconds that one write may take, if nothing else is said.
 pub const WRITE_SECONDS: u16 = 10;
-
-/// A background task ended that never ends: the process must be started anew.
-#[derive(Debug, thiserror::Error)]
-#[error("a background task has died: {0}")]
-pub struct TaskDied(pub(super) String);
-
-impl TaskDied {
-    pub(super) fn of(task: &str) -> Self {
-        Self(task.to_owned())
-    }
-}
 
 /// Runs the controller until `shutdown` completes; then waits for the writes under way. The client must not retry by itself.
 ///

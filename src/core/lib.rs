@@ -2,7 +2,13 @@
 //!
 //! Nothing here waits, asks a clock, or speaks to anybody; the dependencies of this crate do not allow it.
 
-pub mod decide;
 pub mod image;
 pub mod isolated;
+pub mod terminate;
+#[macro_use]
 pub mod objects;
+
+pub mod cluster;
+pub mod report;
+pub mod restart;
+pub mod warm;

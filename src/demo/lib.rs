@@ -7,8 +7,6 @@ mod mock_node;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use swaplet_controller as controller;
-use swaplet_core::{decide, image, objects};
 use swaplet_edge::print;
 use swaplet_testbed as testbed;
 

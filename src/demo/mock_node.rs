@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_core::image::ImagePattern;
+use swaplet_core::objects::values::go_duration::duration;
+use swaplet_edge::client::ClusterArgs;
 use tokio::signal::unix::{SignalKind, signal};
 
-use swaplet_edge::client::ClusterArgs;
-
-use crate::controller::clock::time_of_day;
-use crate::image::ImagePattern;
-use crate::objects::go_duration::duration;
 use crate::print;
 use crate::testbed::Clock;
 use crate::testbed::virtual_node::{

@@ -6,8 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-
-use swaplet_controller::connection::connect;
+use swaplet_controller::frame::connection::connect;
 
 /// Which cluster, and as whom.
 #[derive(Debug, Args)]

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use swaplet_core::decide::derived_images::Trouble;
-use swaplet_core::decide::pull_job::pins::{Resolved, Unresolved};
+use swaplet_core::cluster::exit_images::derived::Trouble;
 use swaplet_core::image::{ImageReference, Kind};
+use swaplet_core::warm::pull_job::pins::{Resolved, Unresolved};
 
 use crate::build::build_derived;
 use crate::docker_config::{Credentials, DockerConfigError};

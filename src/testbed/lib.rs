@@ -26,5 +26,3 @@ pub mod virtual_node;
 
 pub use apiserver::ApiServer;
 pub use clock::Clock;
-
-use swaplet_core::{image, objects};

@@ -2,7 +2,7 @@
 //! those that the image itself takes care of change no verdict.
 
 use serde_json::{Value, json};
-use swaplet::decide::command::{Note, resolve};
+use swaplet_core::objects::command::{Note, resolve};
 
 use crate::command::{command, facts, in_pod, notes, verdict, words};
 

@@ -8,10 +8,10 @@ mod properties;
 mod sidecars;
 
 use serde_json::{Value, json};
-use swaplet::decide::command::{ContainerFacts, Executes, Note, StandardPaths, Verdict, resolve};
-use swaplet::objects::env::WHEN_JOB_EXIT;
-use swaplet::objects::pod_template::pod_spec;
-use swaplet::objects::wire::PodWire;
+use swaplet_core::objects::command::{ContainerFacts, Executes, Note, StandardPaths, Verdict, resolve};
+use swaplet_core::objects::pod::template::pod_spec;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 /// The facts of a container, read as from a manifest, in a pod with these other fields.
 fn facts(container: &Value, pod: &Value) -> ContainerFacts {

@@ -37,7 +37,7 @@ fn the_derived_image_has_a_directory_there() {
     let image = derived_paths(["/init/.swaplet"]).unwrap();
     assert!(!image.contains("/init"));
     let facts = facts(&container, &volumes());
-    assert_eq!(words(&swaplet::decide::command::resolve(&facts, &image)), "Runnable /bin/sh");
+    assert_eq!(words(&swaplet_core::objects::command::resolve(&facts, &image)), "Runnable /bin/sh");
 }
 
 #[test]

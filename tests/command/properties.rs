@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use swaplet::decide::command::{Executes, StandardPaths, Verdict, resolve};
 use swaplet::image::Kind;
 use swaplet::image::build::derived_paths;
+use swaplet_core::objects::command::{Executes, StandardPaths, Verdict, resolve};
 
 use crate::command::facts;
 

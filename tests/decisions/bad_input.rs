@@ -1,9 +1,9 @@
 //! Pods that are wrong: one clear report, no write, and nothing else affected.
 
 use serde_json::{Value, json};
-use swaplet::decide::reason::Reason;
-use swaplet::objects::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
-use swaplet::objects::wire::PodWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, read, sidecar, sidecar_with_image};
 use crate::expect::{EXIT, LISTED, Life, UNLISTED, ask, is_silent, rules_with, swaps, swaps_to, warns};

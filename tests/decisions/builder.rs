@@ -1,9 +1,9 @@
 //! Builds pods as the API server sends them. They are read through the decoder, so every test tests it along.
 
 use serde_json::{Value, json};
-use swaplet::objects::env::{WHEN_JOB_EXIT, WITH_IMAGE};
-use swaplet::objects::pod::Pod;
-use swaplet::objects::wire::PodWire;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 
 /// A pod of namespace `batch` with uid `uid-1`, Running.
 #[derive(Clone, Debug)]

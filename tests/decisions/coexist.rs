@@ -1,13 +1,13 @@
 //! Beside OpenKruise: one actor per pod, never both.
 
 use serde_json::json;
-use swaplet::decide::derived_images::DerivedImages;
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::openkruise::{Coexist, Daemon, Daemons, Seen, Signals, Terminator, gate_is_on};
-use swaplet::decide::reason::Reason;
-use swaplet::objects::daemon_pod::DaemonPod;
-use swaplet::objects::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT};
-use swaplet::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
+use swaplet_core::cluster::daemon_pod::DaemonPod;
+use swaplet_core::cluster::exit_images::derived::DerivedImages;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, Seen, Signals, Terminator, gate_is_on};
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{LISTED, Life};

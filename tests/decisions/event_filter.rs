@@ -3,8 +3,8 @@
 //! swaplet has no filter in front of the decision: every event is decided about, by the new object alone. An update case
 //! lets one life see the old object and then the new one; exactly the cases that OpenKruise enqueues are swapped.
 
-use swaplet::decide::reason::Reason;
-use swaplet::objects::env::WITH_IMAGE;
+use swaplet_core::objects::values::env::WITH_IMAGE;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{LISTED, Life, is_silent, swaps_to};

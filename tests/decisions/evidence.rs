@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use swaplet::decide::reason::Reason;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{DIGEST, EXIT, Life, is_silent, rules_with};

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use swaplet::decide::circumstances::{Circumstances, NodeFacts};
-use swaplet::decide::decision::{Decision, Report};
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::headroom::{Ledger, Swapped};
-use swaplet::decide::image_troubles::ImageTroubles;
-use swaplet::decide::ladder::Ladder;
-use swaplet::decide::memory::Memory;
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
-use swaplet::decide::past_exits::PastExits;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::terminate::decide;
-use swaplet::objects::pod::Pod;
-use swaplet::objects::recreate_request::RecreateRequest;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::headroom::{Ledger, Swapped};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::recreate_request::RecreateRequest;
+use swaplet_core::report::decision::{Decision, Report};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::circumstances::{Circumstances, NodeFacts};
+use swaplet_core::terminate::decide;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::memory::Memory;
+use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
+use swaplet_core::terminate::memory::past_exits::PastExits;
+use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 
 use crate::builder::PodBuilder;
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use swaplet::decide::decision::{Action, Decision, Finish};
-use swaplet::decide::finish::QUIET;
-use swaplet::decide::ladder::{Ladder, Rung};
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::reason::Reason;
-use swaplet::objects::env::IGNORE_EXIT_CODE;
-use swaplet::objects::pod::Phase;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
+use swaplet_core::report::decision::{Action, Decision, Finish, Rung};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::finish::QUIET;
+use swaplet_core::terminate::ladder::Ladder;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar};
 use crate::expect::Life;

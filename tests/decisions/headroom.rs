@@ -1,10 +1,10 @@
 //! What the ledger counts, and whom it serves.
 
 use serde_json::{Value, json};
-use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
-use swaplet::decide::reason::Reason;
-use swaplet::objects::job::Job;
-use swaplet::objects::pod::Pod;
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet_core::objects::job::Job;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar};
 use crate::expect::EXIT;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use swaplet::decide::explain::explain;
-use swaplet::decide::headroom::{Need, Swapped};
-use swaplet::decide::reason::Reason;
-use swaplet::objects::job::Job;
+use swaplet_core::cluster::headroom::{Need, Swapped};
+use swaplet_core::objects::job::Job;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::explain::explain;
 
 use crate::builder::PodBuilder;
 use crate::expect::{EXIT, Life};

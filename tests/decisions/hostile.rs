@@ -1,10 +1,10 @@
 //! What a tenant writes has any length: what is longer than its use is told, costs one pod, and is not kept.
 
 use serde_json::{Value, json};
-use swaplet::decide::command::{Obstacle, StandardPaths, Verdict, resolve};
-use swaplet::decide::reason::Reason;
-use swaplet::objects::env::WITH_IMAGE;
-use swaplet::objects::pod::{ContainerState, Pod};
+use swaplet_core::objects::command::{Obstacle, StandardPaths, Verdict, resolve};
+use swaplet_core::objects::pod::{ContainerState, Pod};
+use swaplet_core::objects::values::env::WITH_IMAGE;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{swaps, warns};

@@ -1,10 +1,10 @@
 //! Image caches of a provider: which one a job wants, and what its status proves.
 
 use serde_json::{Value, json};
-use swaplet::decide::pull_job::image_cache::{CacheOptions, CacheState, patience, state, wanted};
-use swaplet::decide::pull_job::pins::{Pull, Target};
-use swaplet::objects::image_cache::{ImageCache, NewImageCache};
-use swaplet::objects::pull_job::{JobKind, PullJob};
+use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};
+use swaplet_core::warm::image_cache::{CacheOptions, CacheState, patience, state, wanted};
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
+use swaplet_core::warm::pull_job::pins::{Pull, Target};
 
 use super::warm::{A, B, seconds};
 

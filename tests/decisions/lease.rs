@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use swaplet::decide::lease::{Election, Lease, Step, Timing};
+use swaplet_core::cluster::lease::{Election, Lease, Step, Timing};
 
 const TIMING: Timing = Timing { lasts: seconds(12), leads: seconds(8), every: seconds(2) };
 

@@ -1,11 +1,10 @@
 //! How nodes are recognised: every row of the table, their order, rows and labels of the administrator's own.
 
-use serde_json::{Value, json};
-use swaplet::decide::node_class::{NodeClass, OVERRIDE, Recognised, Why};
-use swaplet::decide::node_table::NodeTable;
-use swaplet::objects::node::{Node, NodeWire};
-
 use NodeClass::{Kubelet, Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
+use serde_json::{Value, json};
+use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE, Recognised, Why};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::node::{Node, NodeWire};
 
 fn table() -> NodeTable {
     NodeTable::built_in()
@@ -117,7 +116,7 @@ fn what_no_row_matches_is_an_ordinary_node() {
 fn only_eci_has_a_budget_and_ends_its_own_sidecars() {
     for row in table().rows() {
         let expected = if &*row.name == "alibaba-eci" { (Some(4.0), true) } else { (None, false) };
-        assert_eq!((row.budget.map(swaplet::decide::budget::Rate::per_second), row.ends_eci_sidecars), expected, "{}", row.name);
+        assert_eq!((row.budget.map(swaplet_core::cluster::budget::Rate::per_second), row.ends_eci_sidecars), expected, "{}", row.name);
     }
 }
 

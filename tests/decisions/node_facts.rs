@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::reason::Reason;
+use NodeClass::{Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar};
 use crate::expect::Life;
-
-use NodeClass::{Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
 
 const UNTIL: Duration = Duration::from_secs(30);
 

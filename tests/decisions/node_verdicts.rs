@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use swaplet::decide::node_class::{NodeClass, Recognised};
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::node_verdicts::{COOL_DOWN, FAILURE_LASTS, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, UnderNever, VERDICT_LASTS};
-
-use super::node_classes::node;
 use NodeClass::{Kubelet, Unknown, VirtualInert, VirtualRejects, VirtualUpdates};
 use Proved::{FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever};
+use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::cluster::node_verdicts::{
+    COOL_DOWN, FAILURE_LASTS, MOST_VERDICTS, NodeId, NodeVerdicts, Proved, UnderNever, VERDICT_LASTS,
+};
+
+use super::node_classes::node;
 
 const NODE: NodeId<'_> = NodeId { name: "n", uid: "u" };
 const MINUTE: Duration = Duration::from_secs(60);

@@ -6,17 +6,16 @@
 
 use std::time::Duration;
 
-use swaplet::decide::circumstances::NodeFacts;
-use swaplet::decide::decision::Action;
-use swaplet::decide::finish::QUIET;
-use swaplet::decide::node_class::{NodeClass, Recognised};
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::node_verdicts::{NodeId, NodeVerdicts};
-use swaplet::decide::openkruise::Coexist;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::roles;
-use swaplet::objects::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
-use swaplet::objects::pod::Phase;
+use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts};
+use swaplet_core::objects::pod::{Phase, roles};
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
+use swaplet_core::report::decision::Action;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::circumstances::NodeFacts;
+use swaplet_core::terminate::finish::QUIET;
+use swaplet_core::terminate::openkruise::Coexist;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{EXIT, LISTED, Life, Neighbour, SHIPPED, swaps_in};

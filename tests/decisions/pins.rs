@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::decide::pull_job::pins::{Pins, Pull, Resolved, Unresolved};
-use swaplet::objects::pull_job::{JobKind, Pinned, PullJob, PullSpec};
+use swaplet_core::warm::pull_job::object::{JobKind, Pinned, PullJob, PullSpec};
+use swaplet_core::warm::pull_job::pins::{Pins, Pull, Resolved, Unresolved};
 
 use super::warm::{A, B, seconds};
 

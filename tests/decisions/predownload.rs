@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
-use swaplet::controller::writer_predownload::job;
-use swaplet::decide::predownload::{Action, JobSeen, PodSeen, decide};
-use swaplet::objects::workload::{PREDOWNLOAD, Workload};
+use swaplet_controller::warm::write::predownload::job;
+use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload};
+use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide};
 
 const OLD: &str = "r.example/app:1";
 const NEW: &str = "r.example/app:2";

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::decide::decision::{Action, Decision};
-use swaplet::decide::denials::QUICK_DENIED_RETRIES;
-use swaplet::decide::finish::QUIET;
-use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
-use swaplet::decide::ladder::{Ladder, Rung};
-use swaplet::decide::reason::Reason;
-use swaplet::objects::pod::Phase;
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::report::decision::{Action, Decision, Rung};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::finish::QUIET;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{DIGEST, EXIT, LISTED, Life};
@@ -201,9 +201,9 @@ fn cannot_pull(life: &mut Life, uid: &str, node: &str) {
     life.image_troubles.observe(&stuck.read(), &pod, life.now);
 }
 
-fn stuck(life: &Life, uid: &str, node: &str) -> (swaplet::decide::memory::Memory, PodBuilder) {
+fn stuck(life: &Life, uid: &str, node: &str) -> (swaplet_core::terminate::memory::Memory, PodBuilder) {
     let pod = named("OnFailure", uid, node);
-    let mut memory = swaplet::decide::memory::Memory::default();
+    let mut memory = swaplet_core::terminate::memory::Memory::default();
     memory.swapped(&pod.read().containers[1], EXIT, life.now);
     let what = format!("Back-off pulling image \"{EXIT}\"");
     (memory, pod.but("log", |log| log.image(EXIT).waiting("ImagePullBackOff", &what)))
@@ -217,10 +217,10 @@ fn pulls_at_last(life: &mut Life, uid: &str, node: &str) {
 }
 
 fn swaps_on(life: &mut Life, policy: &str, node: &str) -> bool {
-    life.memory = swaplet::decide::memory::Memory::default();
+    life.memory = swaplet_core::terminate::memory::Memory::default();
     let pod = named(policy, "asks", node).read();
     life.memory.observe(&pod, &life.rules, life.now);
-    let decision = swaplet::decide::terminate::decide(&pod, &life.memory, &life.around());
+    let decision = swaplet_core::terminate::decide(&pod, &life.memory, &life.around());
     let held = decision.reports.iter().any(|report| report.reason == Reason::ExitImageNotPulled) && decision.again.is_some();
     assert!(held || decision.reason == Reason::SidecarSwapped, "{decision:?}");
     !held

@@ -2,8 +2,8 @@
 //! late, completed containers shown as running, states that are none.
 
 use serde_json::json;
-use swaplet::decide::node_verdicts::Proved::{self, FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever};
-use swaplet::decide::proof::proved;
+use swaplet_core::cluster::node_verdicts::Proved::{self, FailsUnderNever, Inert, Rejects, Updates, UpdatesUnderNever};
+use swaplet_core::terminate::memory::proof::proved;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{EXIT, Life};

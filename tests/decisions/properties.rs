@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use swaplet::decide::command::{StandardPaths, Verdict, resolve};
-use swaplet::decide::decision::Decision;
-use swaplet::decide::evidence::exit_image_shown;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::roles::{self, Mains};
-use swaplet::objects::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
-use swaplet::objects::pod::{Pod, RestartPolicy};
-use swaplet::objects::wire::PodWire;
+use swaplet_core::objects::command::{StandardPaths, Verdict, resolve};
+use swaplet_core::objects::pod::evidence::exit_image_shown;
+use swaplet_core::objects::pod::roles::{self, Mains};
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{Pod, RestartPolicy};
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_IMAGE};
+use swaplet_core::report::decision::Decision;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::read;
 use crate::expect::{DIGEST, EXIT, LISTED, Life, UNLISTED, rules};

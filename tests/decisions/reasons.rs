@@ -1,6 +1,6 @@
 //! The closed list of reasons.
 
-use swaplet::decide::reason::Reason;
+use swaplet_core::report::reason::Reason;
 
 #[test]
 fn every_reason_is_listed_once_and_named_as_the_enum_names_it() {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::decide::decision::{Action, Decision};
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::ladder::{Ladder, Rung};
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::past_exits::PastExits;
-use swaplet::decide::reason::Reason;
-use swaplet::objects::job::JobWire;
-use swaplet::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
+use swaplet_core::report::decision::{Action, Decision, Rung};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::memory::past_exits::PastExits;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{EXIT, Life, rules};

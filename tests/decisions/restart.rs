@@ -13,10 +13,10 @@ mod strategy;
 pub mod world;
 
 use serde_json::json;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::Action;
-use swaplet::objects::recreate_request::RequestPhase;
-use swaplet::objects::restart_request::StatePhase;
+use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::StatePhase;
 
 use self::world::{DIGEST, World, images, pod, request};
 
@@ -167,7 +167,7 @@ fn requests_for_others_are_left_alone() {
         assert_eq!(world.request, world::read_request(&request));
     }
     let mut on_its_node = World::of("Always");
-    on_its_node.node = Some(swaplet::decide::node_class::NodeClass::Daemon);
+    on_its_node.node = Some(swaplet_core::cluster::node_class::NodeClass::Daemon);
     assert_eq!(on_its_node.settle().reason, Reason::RequestLeft);
     assert!(on_its_node.request.journal.is_none());
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart_on::round::{Action, Member, Round, decide};
-use swaplet::decide::restart_on::{Around, Asked, Contents, Progress, QUIET, Sight, Standing, as_text, from_text, stand};
-use swaplet::decide::rollout::Budget;
-use swaplet::objects::configured_pod::{ConfiguredPod, ConfiguredPodWire};
-use swaplet::objects::restart_on::{Content, RESTART_ON, Reference};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::on_config::annotation::{Content, RESTART_ON, Reference};
+use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
+use swaplet_core::restart::on_config::round::{Action, Member, Round, decide};
+use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, QUIET, Sight, Standing, as_text, from_text, stand};
+use swaplet_core::restart::rollout::Budget;
 
 const MOUNT_DELAY: Duration = Duration::from_secs(120);
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::headroom::Headroom;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, Around, Decision, Memory, Sight, decide, needs_pod};
-use swaplet::objects::restart_request::{RestartRequest, RestartRequestWire};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::headroom::Headroom;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::{Action, Around, Decision, Memory, Sight, decide, needs_pod};
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 fn request(change: impl FnOnce(&mut Value)) -> RestartRequest {
     let mut request = json!({

@@ -1,7 +1,7 @@
 //! Which pods are restarted next, and which wait for what.
 
 use proptest::prelude::*;
-use swaplet::decide::rollout::{Budget, Covered, Hold, Limit, Member, Rounding, Situation, Stage, next, place};
+use swaplet_core::restart::rollout::{Budget, Covered, Hold, Limit, Member, Rounding, Situation, Stage, next, place};
 
 /// One letter per pod: `w` waits and is ready, `u` waits and is not, `r` is being restarted and still ready, `s` is being restarted and
 /// not ready, `o` is over and ready, `x` is over and not ready.

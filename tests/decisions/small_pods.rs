@@ -1,7 +1,7 @@
 //! Every pod of up to three containers, from a small set of states, marks and policies: the invariants hold without exception.
 
-use swaplet::decide::decision::Decision;
-use swaplet::decide::reason::Reason;
+use swaplet_core::report::decision::Decision;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{EXIT, LISTED, Life};

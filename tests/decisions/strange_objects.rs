@@ -7,17 +7,17 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use swaplet::objects::configured_pod::ConfiguredPodWire;
-use swaplet::objects::daemon_pod::DaemonPodWire;
-use swaplet::objects::job::JobWire;
-use swaplet::objects::node::NodeWire;
-use swaplet::objects::node_images::NodeImagesWire;
-use swaplet::objects::pull_job::{JobKind, PullJob};
-use swaplet::objects::recreate_request::RecreateRequestWire;
-use swaplet::objects::restart_pod::RestartPodWire;
-use swaplet::objects::restart_request::RestartRequestWire;
-use swaplet::objects::warmer_pod::{CONTAINER, INIT_CONTAINER, WarmerPodWire};
-use swaplet::objects::wire::PodWire;
+use swaplet_core::cluster::daemon_pod::DaemonPodWire;
+use swaplet_core::cluster::node_images::NodeImagesWire;
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::recreate_request::RecreateRequestWire;
+use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
+use swaplet_core::restart::pod::RestartPodWire;
+use swaplet_core::restart::request::RestartRequestWire;
+use swaplet_core::warm::pod::{CONTAINER, INIT_CONTAINER, WarmerPodWire};
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 
 use crate::properties::anything;
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::decide::command::Obstacle;
-use swaplet::decide::derived_images::{DerivedImages, Trouble};
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::explain::explain;
-use swaplet::decide::reason::Reason;
 use swaplet::image::build::derived_paths;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::derived::{DerivedImages, Trouble};
+use swaplet_core::objects::command::Obstacle;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::explain::explain;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{DIGEST, EXIT, LISTED, Life, is_silent, rules, rules_with, swaps, swaps_to, warns};

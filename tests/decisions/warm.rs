@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::decide::warm::pulled::Pulled;
-use swaplet::decide::warm::shape::Shapes;
-use swaplet::decide::warm::{Action, Answer, Elsewhere, End, Limits, Warming};
-use swaplet::objects::warmer_pod::{Shape, WarmerPod, WarmerPodWire};
+use swaplet_core::warm::pod::{Shape, WarmerPod, WarmerPodWire};
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::shape::Shapes;
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, End, Limits, Warming};
 
 pub const A: &str = "r.example/a:1";
 pub const B: &str = "r.example/b:1";

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::decide::pull_job::limits;
-use swaplet::decide::warm::pulled::Pulled;
-use swaplet::decide::warm::{Action, Answer, Elsewhere, Limits};
-use swaplet::objects::pull_job::{JobKind, PullJob};
-use swaplet::objects::warmer_pod::WarmerPod;
+use swaplet_core::warm::pod::WarmerPod;
+use swaplet_core::warm::pull_job::limits;
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits};
 
 use super::warm::{A, B, Node, nothing, pod, running, seconds};
 

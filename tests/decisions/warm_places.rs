@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde_json::{Value, json};
-use swaplet::controller::writer_warm::{self, Warmers};
-use swaplet::decide::pull_job::{TargetNode, wants};
-use swaplet::decide::warm::shape::Shapes;
-use swaplet::objects::pull_job::{PodWishes, Targets};
-use swaplet::objects::warmer_pod::Shape;
+use swaplet_controller::warm::write::{self, Warmers};
+use swaplet_core::warm::pod::Shape;
+use swaplet_core::warm::pull_job::object::{PodWishes, Targets};
+use swaplet_core::warm::pull_job::{TargetNode, wants};
+use swaplet_core::warm::warming::shape::Shapes;
 
 fn in_place() -> Value {
     let warmers = Warmers {
@@ -20,7 +20,7 @@ fn in_place() -> Value {
         wishes: PodWishes::default(),
         life_seconds: 600,
     };
-    writer_warm::pod(&warmers, "node", Shape::InPlace, &["r.example/a:1".into()], 1)
+    write::pod(&warmers, "node", Shape::InPlace, &["r.example/a:1".into()], 1)
 }
 
 /// A folder can be covered by a volume of the image; a file at the root cannot.

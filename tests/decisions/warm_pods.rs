@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::decide::node_class::Recognised;
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::warm::nodes::shapes;
-use swaplet::decide::warm::pulled::Pulled;
-use swaplet::decide::warm::shape::{ShapeChoice, Shapes};
-use swaplet::decide::warm::{Action, Answer, Elsewhere, Limits, Warming};
-use swaplet::objects::warmer_pod::Shape;
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::warm::pod::Shape;
+use swaplet_core::warm::warming::nodes::shapes;
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Limits, Warming};
 
 use crate::node_classes::node as node_object;
 use crate::warm::{A, B, Node, nothing, object, pod, read, refused, running, seconds};
 
 /// As written by the API server.
-fn starting(uid: &str, status: serde_json::Value) -> swaplet::objects::warmer_pod::WarmerPod {
+fn starting(uid: &str, status: serde_json::Value) -> swaplet_core::warm::pod::WarmerPod {
     let mut object = object(uid, A, None, &nothing());
     object["status"] = status;
     read(object)

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::decide::node_class::Recognised;
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::warm::nodes::shapes;
-use swaplet::decide::warm::pulled::Pulled;
-use swaplet::decide::warm::shape::{ShapeChoice, Shapes};
-use swaplet::decide::warm::{Action, Answer, End, Limits, Warming};
-use swaplet::objects::node::KubeletVersion;
-use swaplet::objects::warmer_pod::{Shape, System, WarmerPod};
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::node::KubeletVersion;
+use swaplet_core::warm::pod::{Shape, System, WarmerPod};
+use swaplet_core::warm::warming::nodes::shapes;
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::shape::{ShapeChoice, Shapes};
+use swaplet_core::warm::warming::{Action, Answer, End, Limits, Warming};
 
 use crate::node_classes::node as node_object;
 use crate::warm::{A, B, Node, nothing, pod, read, running, seconds};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use swaplet::decide::reason::Reason;
-use swaplet::objects::env::WITH_IMAGE;
+use swaplet_core::objects::values::env::WITH_IMAGE;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{DIGEST, EXIT, LISTED, Life, rules_with};

@@ -1,7 +1,7 @@
 //! Fields of JSON types that Kubernetes does not allow for them: told where it matters, and never a wrong write.
 
 use serde_json::{Value, json};
-use swaplet::decide::reason::Reason;
+use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, read, sidecar};
 use crate::expect::{EXIT, Life, is_silent};

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use swaplet::controller::index::Timed;
-use swaplet::controller::metrics::Metrics;
-use swaplet::controller::serve::{Health, serve};
-use swaplet::decide::ladder::Rung;
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::reason::Reason;
+use swaplet_controller::frame::metrics::{Metrics, Timed};
+use swaplet_controller::frame::serve::{Health, serve};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::report::decision::Rung;
+use swaplet_core::report::reason::Reason;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use promql_parser::parser::{Expr, LabelModifier, VectorSelector};
 use promql_parser::util::{ExprVisitor, walk_expr};
 use serde_json::Value;
-use swaplet::decide::reason::Reason;
+use swaplet_core::report::reason::Reason;
 
 use crate::exposition::Exposition;
 use crate::markdown::root;

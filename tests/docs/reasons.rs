@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pulldown_cmark::HeadingLevel;
-use swaplet::decide::reason::Reason;
+use swaplet_core::report::reason::Reason;
 
 use crate::markdown::{Document, root};
 

@@ -39,6 +39,40 @@ fn each_room_depends_on_what_the_map_allows_and_core_on_nothing_that_waits() {
     }
 }
 
+/// The rooms of a crate that its files name by `crate::`, those of their tests left out.
+fn imports(room: &str) -> BTreeSet<String> {
+    let files = std::process::Command::new("git")
+        .args(["ls-files", &format!("src/{room}.rs"), &format!("src/{room}/*.rs")])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let files = String::from_utf8(files.stdout).unwrap();
+    let texts = files.lines().filter(|file| !file.contains("/tests")).map(read);
+    let code = texts.map(|text| text.split("#[cfg(test)]").next().unwrap().to_owned());
+    let lines: Vec<String> = code
+        .flat_map(|text| text.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let named = lines
+        .iter()
+        .flat_map(|line| line.split("crate::").skip(1))
+        .filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next());
+    named.filter(|name| !room.ends_with(&format!("/{name}"))).map(str::to_owned).collect()
+}
+
+#[test]
+fn each_room_of_core_and_controller_imports_what_the_map_says() {
+    let map = read("docs/architecture.md");
+    let rows = map.lines().filter(|line| line.starts_with("| `core/") || line.starts_with("| `controller/"));
+    let mut count = 0;
+    for cells in rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect::<Vec<_>>()) {
+        let room = cells[0].trim_matches('`');
+        let may: BTreeSet<_> = cells[2].split(", ").filter(|name| *name != "nothing").map(str::to_owned).collect();
+        assert_eq!(imports(room), may, "{room}");
+        count += 1;
+    }
+    assert_eq!(count, 13);
+}
+
 /// The names of the test programs that `cargo test` runs.
 fn test_programs(manifest: &str) -> Vec<String> {
     let sections = manifest.split("\n[[test]]\n").skip(1).map(|section| section.split("\n[").next().unwrap());

@@ -9,33 +9,36 @@ use kube::api::{DynamicObject, WatchEvent};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use swaplet::cli::Cli;
-use swaplet::decide::circumstances::{Circumstances, NodeFacts};
-use swaplet::decide::command::{ContainerFacts, StandardPaths, resolve};
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::headroom::{Headroom, Ledger, Swapped};
-use swaplet::decide::image_troubles::ImageTroubles;
-use swaplet::decide::ladder::Ladder;
-use swaplet::decide::memory::Memory;
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
-use swaplet::decide::past_exits::PastExits;
-use swaplet::decide::{explain, pull_job, restart, terminate};
 use swaplet::image::reference::ImageReference;
-use swaplet::objects::configured_pod::ConfiguredPodWire;
-use swaplet::objects::daemon_pod::DaemonPodWire;
-use swaplet::objects::job::JobWire;
-use swaplet::objects::node::NodeWire;
-use swaplet::objects::node_images::NodeImagesWire;
-use swaplet::objects::parked::Parked;
-use swaplet::objects::pod::Pod;
-use swaplet::objects::pod_template::PodTemplate;
-use swaplet::objects::pull_job::{JobKind, PullJob};
-use swaplet::objects::recreate_request::RecreateRequestWire;
-use swaplet::objects::restart_pod::RestartPodWire;
-use swaplet::objects::restart_request::{Journal, RestartRequestWire};
-use swaplet::objects::warmer_pod::WarmerPodWire;
-use swaplet::objects::wire::PodWire;
-use swaplet::objects::{go_duration, label_selector, restart_on};
+use swaplet_core::cluster::daemon_pod::DaemonPodWire;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Swapped};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::cluster::node_images::NodeImagesWire;
+use swaplet_core::objects::command::{ContainerFacts, StandardPaths, resolve};
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::recreate_request::RecreateRequestWire;
+use swaplet_core::objects::values::{go_duration, label_selector};
+use swaplet_core::restart::on_config::annotation;
+use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
+use swaplet_core::restart::parked::Parked;
+use swaplet_core::restart::pod::RestartPodWire;
+use swaplet_core::restart::reconcile;
+use swaplet_core::restart::request::{Journal, RestartRequestWire};
+use swaplet_core::terminate::circumstances::{Circumstances, NodeFacts};
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::memory::Memory;
+use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
+use swaplet_core::terminate::memory::past_exits::PastExits;
+use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
+use swaplet_core::terminate::{self, explain};
+use swaplet_core::warm::pod::WarmerPodWire;
+use swaplet_core::warm::pull_job;
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_edge::manifests::Manifests;
 
 use crate::corpus::{self, Kind};
@@ -137,10 +140,10 @@ fn restarts(request: Option<&str>, pod: Option<&str>) {
     let Some(request) = decode::<RestartRequestWire>(&request).and_then(RestartRequestWire::read) else { return };
     let pod = decode::<RestartPodWire>(&pod).and_then(RestartPodWire::read);
     let rules = exit_images();
-    let mut memory = restart::Memory::default();
+    let mut memory = reconcile::Memory::default();
     for seconds in [0, 600, u64::from(u32::MAX)] {
         let now = Duration::from_secs(seconds);
-        let around = restart::Around {
+        let around = reconcile::Around {
             exit_images: &rules,
             park: None,
             node: Some(NodeClass::Kubelet),
@@ -154,8 +157,8 @@ fn restarts(request: Option<&str>, pod: Option<&str>) {
         if let Some(pod) = &pod {
             memory.observe(&request, pod, now);
         }
-        let sight = pod.as_ref().map_or(restart::Sight::Absent, restart::Sight::There);
-        drop(restart::decide(&request, sight, &memory, &around));
+        let sight = pod.as_ref().map_or(reconcile::Sight::Absent, reconcile::Sight::There);
+        drop(reconcile::decide(&request, sight, &memory, &around));
     }
 }
 
@@ -164,7 +167,7 @@ fn pull_jobs(text: &str) {
         let Some(job) = decode::<DynamicObject>(text).and_then(|object| PullJob::read(kind, object)) else { continue };
         if let Ok(spec) = &job.spec {
             black_box(pull_job::exceeds_deadline(spec, job.started_at.unwrap_or(Timestamp::MIN), Timestamp::MAX));
-            black_box(pull_job::image_cache::patience(spec));
+            black_box(swaplet_core::warm::image_cache::patience(spec));
             black_box(spec.parallelism.of(usize::MAX));
         }
         black_box(pull_job::time_to_live(&job, Timestamp::MIN));
@@ -210,7 +213,7 @@ fn images(text: &str) {
 fn annotations(text: &str) {
     drop(Journal::read(text));
     drop(Parked::read(text, "u"));
-    drop(restart_on::parse(text, &["app".into(), "log".into()]));
+    drop(annotation::parse(text, &["app".into(), "log".into()]));
     drop(label_selector::parse(text));
     black_box(go_duration::duration(text));
 }

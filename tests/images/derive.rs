@@ -1,12 +1,11 @@
 //! What the controller pushes: the image that `exit-image push` would push, once.
 
-use swaplet::controller::derive::Pushed;
-use swaplet::image::ImageReference;
-use swaplet::image::Kind;
 use swaplet::image::build::build_derived;
 use swaplet::image::docker_config::Credentials;
 use swaplet::image::for_controller::push_derived;
 use swaplet::image::registry::RegistryOptions;
+use swaplet::image::{ImageReference, Kind};
+use swaplet_controller::terminate::derive::Pushed;
 
 use crate::images::fake::{Answer, FakeRegistry};
 use crate::images::real::RealRegistry;

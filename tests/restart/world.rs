@@ -10,7 +10,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use swaplet::controller::clock::time_of_day;
+use swaplet_controller::frame::clock::time_of_day;
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};

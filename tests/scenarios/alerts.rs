@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use swaplet::controller::metrics::Metrics;
-use swaplet::controller::run::Settings;
-use swaplet::decide::reason::Reason;
+use swaplet_controller::frame::metrics::Metrics;
+use swaplet_controller::run::Settings;
+use swaplet_core::report::reason::Reason;
 use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World, exposition};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::json;
-use swaplet::decide::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use tokio::time::{Instant, sleep};
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::controller::derive::{Push, Pushed};
-use swaplet::decide::derived_images::Trouble;
+use swaplet_controller::terminate::derive::{Push, Pushed};
+use swaplet_core::cluster::exit_images::derived::Trouble;
 use tokio::time::sleep;
 
 use super::harness::World;

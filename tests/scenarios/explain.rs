@@ -1,13 +1,14 @@
 //! What `swaplet explain` says before is what the controller does afterwards, under the same rules.
 
 use serde_json::{Value, json};
-use swaplet::controller::clock::time_of_day;
-use swaplet::controller::index::Rules;
-use swaplet::controller::snapshot::{Scope, Snapshot};
-use swaplet::decide::explain::Explanation;
-use swaplet::decide::ladder::{Ladder, Rung};
-use swaplet::objects::pod::Pod;
-use swaplet::objects::wire::PodWire;
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::report::decision::Rung;
+use swaplet_core::terminate::explain::Explanation;
+use swaplet_core::terminate::ladder::Ladder;
 use swaplet_testbed::apiserver::Verb;
 
 use super::harness::{CONCURRENCY, SWAPLET, World, rules};

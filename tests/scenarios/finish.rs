@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::objects::env::IGNORE_EXIT_CODE;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
 use swaplet_testbed::Clock;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
@@ -14,7 +14,7 @@ use super::node::terminated;
 use super::objects::{main_container, pod, pod_of, sidecar};
 
 /// How long a pod on a kubelet must have been quiet, and a moment.
-const QUIET: u64 = swaplet::decide::finish::QUIET.as_secs() + 1;
+const QUIET: u64 = swaplet_core::terminate::finish::QUIET.as_secs() + 1;
 
 async fn on_a_kubelet(world: &World) {
     let options = NodeOptions::new("node-1", Profile::kubelet());

@@ -8,26 +8,27 @@ use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use swaplet::controller::derive::Push;
-use swaplet::controller::index::Rules;
-use swaplet::controller::lease::Leadership;
-use swaplet::controller::metrics::Metrics;
-use swaplet::controller::namespaces::Namespaces;
-use swaplet::controller::pull_jobs::WarmSettings;
-use swaplet::controller::restart::RestartSettings;
-use swaplet::controller::restart_on::RestartOnSettings;
-use swaplet::controller::run::{Settings, run};
-use swaplet::controller::selection::{Progress, Selection};
-use swaplet::controller::serve::Health;
-use swaplet::controller::verdict_store::AllKept;
-use swaplet::decide::derived_images::DerivedImages;
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::ladder::{Ladder, Rung};
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::openkruise::Coexist;
-use swaplet::decide::restart::ParkImage;
-use swaplet::decide::warm::shape::ShapeChoice;
 use swaplet::image::build::derived_paths;
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::cluster::verdict_store::AllKept;
+use swaplet_controller::frame::connection::namespaces::Namespaces;
+use swaplet_controller::frame::lease::Leadership;
+use swaplet_controller::frame::metrics::Metrics;
+use swaplet_controller::frame::serve::Health;
+use swaplet_controller::restart::on_config::RestartOnSettings;
+use swaplet_controller::restart::reconcile::RestartSettings;
+use swaplet_controller::run::{Settings, run};
+use swaplet_controller::terminate::derive::Push;
+use swaplet_controller::terminate::selection::{Progress, Selection};
+use swaplet_controller::warm::jobs::WarmSettings;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::exit_images::derived::DerivedImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::report::decision::Rung;
+use swaplet_core::restart::reconcile::ParkImage;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
+use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::sync::mpsc;
@@ -220,7 +221,7 @@ impl World {
                 startup_taint_namespaces: BTreeSet::new(),
                 longest_try: Duration::from_secs(1800),
                 image_caches: None,
-                sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::new(["team", "note"].map(str::to_owned)),
+                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::new(["team", "note"].map(str::to_owned)),
                 resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::controller::derive::Push;
-use swaplet::decide::derived_images::Trouble;
+use swaplet_controller::terminate::derive::Push;
+use swaplet_core::cluster::exit_images::derived::Trouble;
 
 use super::harness::World;
 use super::log::{keep_log, logged};

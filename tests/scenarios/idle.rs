@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use swaplet::controller::pull_jobs::WarmSettings;
-use swaplet::controller::restart::RestartSettings;
-use swaplet::controller::restart_on::RestartOnSettings;
-use swaplet::controller::run::Settings;
-use swaplet::decide::ladder::Ladder;
-use swaplet::decide::openkruise::Coexist;
-use swaplet::decide::warm::shape::ShapeChoice;
+use swaplet_controller::restart::on_config::RestartOnSettings;
+use swaplet_controller::restart::reconcile::RestartSettings;
+use swaplet_controller::run::Settings;
+use swaplet_controller::warm::jobs::WarmSettings;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
+use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::apiserver::{Effect, Recorded, RuleId, Verb};
 
 use super::harness::{CONCURRENCY, Life, SWAPLET, World};
@@ -43,7 +43,7 @@ impl World {
                 startup_taint_namespaces: BTreeSet::new(),
                 longest_try: Duration::from_secs(1800),
                 image_caches: None,
-                sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::default(),
+                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
                 resolve: crate::pull_jobs::no_registry(),
                 time_of_day,
             });

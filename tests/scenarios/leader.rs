@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use kube::Client;
 use prometheus_client::registry::Registry;
-use swaplet::controller::lead::run_while_leading;
-use swaplet::controller::lease::LeaseKeeper;
-use swaplet::controller::metrics::Metrics;
-use swaplet::controller::serve::Health;
+use swaplet_controller::frame::lease::LeaseKeeper;
+use swaplet_controller::frame::metrics::Metrics;
+use swaplet_controller::frame::serve::Health;
+use swaplet_controller::run::lead::run_while_leading;
 use swaplet_testbed::apiserver::{Effect, Rule, RuleId, Verb};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;

@@ -1,6 +1,6 @@
 //! A controller that works in some namespaces only.
 
-use swaplet::controller::selection::Selection;
+use swaplet_controller::terminate::selection::Selection;
 use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::harness::World;

@@ -1,7 +1,7 @@
 //! Pods as JSON.
 
 use serde_json::{Value, json};
-use swaplet::objects::env::WHEN_JOB_EXIT;
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 /// The exit image of the tests.
 pub const EXIT: &str = "registry.example/swaplet/exit:v1";

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::controller::index::Rules;
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::ladder::{Ladder, Rung};
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::openkruise::Coexist;
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::report::decision::Rung;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 use tokio::time::{Instant, sleep};
 

@@ -4,12 +4,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::controller::probe::{Answer, Images, Probe, Probed, Stopped, Way};
-use swaplet::decide::node_class::{NodeClass, Recognised};
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::node_verdicts::Proved;
-use swaplet::decide::reason::Reason;
-use swaplet::objects::node::NodeWire;
+use swaplet_controller::terminate::probe::{Answer, Images, Probe, Probed, Stopped, Way};
+use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::report::reason::Reason;
 use swaplet_testbed::apiserver::{Effect, Recorded, Rule, Verb};
 use swaplet_testbed::virtual_node::{Gap, NodeOptions, OnUpdate, Profile, ProviderOptions, StatusMode, VirtualNode};
 use swaplet_testbed::{ApiServer, Clock};

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::controller::resolve::Resolve;
-use swaplet::objects::pull_job::JobKind;
+use swaplet_controller::warm::resolve::Resolve;
+use swaplet_core::warm::pull_job::object::JobKind;
 use swaplet_testbed::apiserver::{Recorded, Verb};
 use swaplet_testbed::virtual_node::ImageOptions;
 

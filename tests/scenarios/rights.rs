@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use swaplet::controller::restart::RestartSettings;
-use swaplet::decide::ladder::Ladder;
-use swaplet::objects::env::IGNORE_EXIT_CODE;
+use swaplet_controller::restart::reconcile::RestartSettings;
+use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
+use swaplet_core::terminate::ladder::Ladder;
 use swaplet_testbed::apiserver::{Effect, RuleId, Verb};
 use swaplet_testbed::virtual_node::Profile;
 

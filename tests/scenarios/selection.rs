@@ -1,8 +1,8 @@
 //! A controller for some pods only.
 
-use swaplet::controller::selection::Progress;
-use swaplet::decide::reason::Reason;
-use swaplet::objects::pod::Phase;
+use swaplet_controller::terminate::selection::Progress;
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::report::reason::Reason;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::harness::World;

@@ -7,7 +7,7 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use swaplet::image::Kind;
 use swaplet::image::build::build;
-use swaplet::objects::env::WITH_IMAGE;
+use swaplet_core::objects::values::env::WITH_IMAGE;
 
 use super::chart::{VALUES, rendered};
 use super::installation::Installation;

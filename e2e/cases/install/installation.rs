@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
-use swaplet::objects::parked::{PARKED, Parked};
+use swaplet_core::restart::parked::{PARKED, Parked};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{EvictParams, ListParams};
 use kube::{Api, Config, ResourceExt as _};
 use serde_json::{Value, json};
-use swaplet::controller::connection::connect;
+use swaplet_controller::frame::connection::connect;
 
 use super::chart::{VALUES, rendered};
 use super::installation::Installation;

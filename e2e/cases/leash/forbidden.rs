@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use swaplet::controller::writer_warm;
-use swaplet::objects::warmer_pod::{Shape, System};
+use swaplet_controller::warm::write;
+use swaplet_core::warm::pod::{Shape, System};
 
 use super::legal::warmers;
 use super::pods::{DIGEST, OTHER};
@@ -84,7 +84,7 @@ async fn what_no_token_of_ours_can_make_or_delete() {
     leashed.more_pods_are_there().await;
     let warmers = warmers(&leashed);
     let images = |count: usize| (0..count).map(|number| format!("any.example/{number}:v1").into()).collect::<Vec<Box<str>>>();
-    let make = |shape, count| writer_warm::pod(&warmers, "node", shape, &images(count), 1);
+    let make = |shape, count| write::pod(&warmers, "node", shape, &images(count), 1);
     let mut filling = leashed.filling().await;
     filling.made = BTreeMap::from([
         ("in-place", make(Shape::InPlace, 1)),
@@ -153,7 +153,7 @@ impl Leashed {
     /// One that swaplet has made, and one that looks like it and runs a program of its own.
     pub async fn warmers_are_there(&self) {
         let warmers = warmers(self);
-        let mut made = writer_warm::pod(&warmers, "nowhere", Shape::InPlace, &["any.example/image:v1".into()], 1);
+        let mut made = write::pod(&warmers, "nowhere", Shape::InPlace, &["any.example/image:v1".into()], 1);
         made["spec"]["schedulerName"] = json!("nobody");
         made["metadata"]["name"] = json!("warmer");
         let mut like = made.clone();

@@ -4,14 +4,14 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use swaplet::controller::clock::time_of_day;
-use swaplet::controller::writer_finish::{NUDGE, finish_patch};
-use swaplet::controller::writer_warm::{self, Warmers};
-use swaplet::decide::decision::Finish;
-use swaplet::objects::parked::{PARKED, Parked};
-use swaplet::objects::pod::Phase;
-use swaplet::objects::pull_job::PodWishes;
-use swaplet::objects::warmer_pod::{Shape, System};
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::terminate::write_finish::{NUDGE, finish_patch};
+use swaplet_controller::warm::write::{self, Warmers};
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::report::decision::Finish;
+use swaplet_core::restart::parked::{PARKED, Parked};
+use swaplet_core::warm::pod::{Shape, System};
+use swaplet_core::warm::pull_job::object::PodWishes;
 
 use super::pods::{DIGEST, pod, side};
 use super::{Leashed, dry_post};
@@ -148,7 +148,7 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     let leashed = Leashed::new("leash-warms").await;
     let warmers = warmers(&leashed);
     let pods: Api<Pod> = Api::namespaced(leashed.swaplet.clone(), &leashed.world.namespace);
-    let mut made = writer_warm::pod(&warmers, "nowhere", Shape::InPlace, &["any.example/image:v1".into()], 1);
+    let mut made = write::pod(&warmers, "nowhere", Shape::InPlace, &["any.example/image:v1".into()], 1);
     made["spec"]["schedulerName"] = json!("nobody");
     let made = pods.create(&PostParams::default(), &serde_json::from_value(made).unwrap()).await.unwrap();
     let name = made.metadata.name.unwrap();
@@ -160,7 +160,7 @@ async fn a_warmer_pod_is_made_swapped_and_deleted() {
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
     for shape in [Shape::ImageVolumes, Shape::ImpossibleCommand(System::Linux), Shape::ImpossibleCommand(System::Windows)] {
         let images: Vec<_> = (0..8).map(|number| format!("any.example/{number}:v1").into()).collect();
-        let made = writer_warm::pod(&warmers, "nowhere", shape, &images, 2);
+        let made = write::pod(&warmers, "nowhere", shape, &images, 2);
         pods.create(&dry_post(), &serde_json::from_value(made).unwrap()).await.unwrap();
     }
     leashed.done().await;

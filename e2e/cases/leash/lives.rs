@@ -1,8 +1,8 @@
 //! The controller on the leash, on real containers.
 
 use serde_json::json;
-use swaplet::decide::denials::QUICK_DENIED_RETRIES;
-use swaplet::objects::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WITH_IMAGE};
+use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
 
 use super::{Leashed, PROBES};
 use crate::audit::{swapped_in, written_in};

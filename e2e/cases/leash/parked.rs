@@ -5,7 +5,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Request;
 use kube::{Api, Client, Resource as _};
 use serde_json::{Value, json};
-use swaplet::objects::parked::PARKED;
+use swaplet_core::restart::parked::PARKED;
 
 use super::legal::{brought_back, image, parking};
 use super::pods::{main, pod};

@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, TypeMeta};
+use swaplet_controller::frame::list::list;
+use swaplet_core::objects::pod::template::PodTemplate;
 
 use super::ClusterArgs;
-use crate::controller::list::list;
-use crate::objects::pod_template::PodTemplate;
 
 /// What does not end any more needs no verdict.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";

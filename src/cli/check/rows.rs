@@ -1,10 +1,10 @@
 //! One row per sidecar.
 
-use crate::decide::command::{ContainerFacts, Executes, ExitPaths, Obstacle, Verdict, resolve};
-use crate::objects::container_spec::ContainerSpec;
-use crate::objects::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
-use crate::objects::pod::RestartPolicy;
-use crate::objects::pod_template::PodTemplate;
+use swaplet_core::objects::command::{ContainerFacts, Executes, ExitPaths, Obstacle, Verdict, resolve};
+use swaplet_core::objects::pod::RestartPolicy;
+use swaplet_core::objects::pod::container_spec::ContainerSpec;
+use swaplet_core::objects::pod::template::PodTemplate;
+use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, Mark, MarkProblem};
 
 /// What is said about one container.
 pub(super) struct Row {

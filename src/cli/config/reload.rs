@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use swaplet_controller::frame::serve::Health;
+use swaplet_controller::run::Settings;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::file::{File, Key};
 use super::{Called, Read, Setting};
-use crate::controller::run::Settings;
-use crate::controller::serve::Health;
 
 /// How often the files are looked at. A ConfigMap that is mounted follows its object within a minute anyway.
 const LOOK: Duration = Duration::from_secs(2);

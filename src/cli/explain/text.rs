@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use swaplet_core::objects::pod::roles::{self, Mains};
+
 use super::Answer;
 use crate::cli::table::{age, aligned, dash, printable};
-use crate::decide::roles::{self, Mains};
 
 impl Answer<'_> {
     pub(super) fn text(&self) -> String {

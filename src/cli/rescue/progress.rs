@@ -2,16 +2,16 @@
 
 use jiff::Timestamp;
 use serde_json::json;
+use swaplet_controller::frame::writer::report::Notice;
+use swaplet_controller::terminate::selection::Progress;
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::explain::in_words;
 use tokio::sync::mpsc;
 
 use super::rows::{Stuck, header};
 use crate::cli::table::{Output, printable, render};
-use crate::controller::index::Notice;
-use crate::controller::selection::Progress;
-use crate::decide::decision::Report;
-use crate::decide::explain::in_words;
-use crate::decide::reason::Reason;
-use crate::objects::pod::Phase;
 
 /// The pods, and what has become of them so far.
 pub(super) struct Rescue {

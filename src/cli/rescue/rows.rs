@@ -2,12 +2,11 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use swaplet_controller::terminate::snapshot::Snapshot;
+use swaplet_core::objects::pod::{Container, Pod, roles};
+use swaplet_core::terminate::explain::{Explanation, describe};
 
 use crate::cli::table::{Output, age, dash, render};
-use crate::controller::snapshot::Snapshot;
-use crate::decide::explain::{Explanation, describe};
-use crate::decide::roles;
-use crate::objects::pod::{Container, Pod};
 
 /// A pod whose main containers are done and that waits for its sidecars.
 pub(super) struct Stuck {

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use swaplet_controller::frame::list::words;
 use tokio::time::timeout;
-
-use crate::controller::list::words;
 
 /// For one answer of the API server.
 const ANSWER: Duration = Duration::from_secs(30);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context;
+use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
+use swaplet_core::restart::request::RestartRequest;
 
 use super::answer::plain;
 use super::member::{Member, Outcome};
 use super::requests::{Requests, Withdrawn};
 use super::way::Heard;
-use crate::objects::recreate_request::{KIND, RequestPhase};
-use crate::objects::restart_request::RestartRequest;
 
 /// After this time it is told that nobody has taken a request up.
 const UNANSWERED: Duration = Duration::from_secs(10);

@@ -6,6 +6,19 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kube::{Api, Client};
+use swaplet_controller::frame::clock::{Clock, time_of_day};
+use swaplet_controller::frame::list::{list, words};
+use swaplet_controller::frame::writer::{Outcome as Written, Target, Writer};
+use swaplet_controller::restart::write::RestartWrite;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::node::{KubeletVersion, NodeWire};
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
+use swaplet_core::restart::reconcile::{Acceptance, Action, Around, Memory, Sight, Status, decide};
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
 
 use super::answer::{answer, plain};
 use super::member::{Member, Outcome};
@@ -14,19 +27,6 @@ use super::roll::tell;
 use super::room::Room;
 use super::strategy::StrategyArgs;
 use super::way::Heard;
-use crate::controller::clock::{Clock, time_of_day};
-use crate::controller::list::{list, words};
-use crate::controller::writer::{Outcome as Written, Target, Writer};
-use crate::controller::writer_restart::RestartWrite;
-use crate::decide::exit_images::ExitImages;
-use crate::decide::node_class::{NodeClass, Recognised};
-use crate::decide::node_table::NodeTable;
-use crate::decide::restart::{Acceptance, Action, Around, Memory, Sight, Status, decide};
-use crate::objects::node::{KubeletVersion, NodeWire};
-use crate::objects::pod::Pod;
-use crate::objects::recreate_request::RequestPhase;
-use crate::objects::restart_pod::{RestartPod, RestartPodWire};
-use crate::objects::restart_request::{RestartRequest, RestartRequestWire};
 
 /// For one write.
 const WRITE: Duration = Duration::from_secs(30);

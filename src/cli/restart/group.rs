@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::ListParams;
 use kube::core::Selector;
 use kube::{Api, Client, Resource, ResourceExt};
+use swaplet_controller::frame::list::list_with;
 
 use super::answer::{answer, plain};
 use super::target::{Target, Workload};
-use crate::controller::list::list_with;
 
 /// Where the pods are looked for.
 pub(super) struct Group {

@@ -6,10 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
-
-use crate::controller::disruption_budgets::is_ready;
-use crate::decide::rollout::Stage;
-use crate::objects::restart_request::{RestartRequest, StatePhase};
+use swaplet_controller::restart::on_config::disruption_budgets::is_ready;
+use swaplet_core::restart::request::{RestartRequest, StatePhase};
+use swaplet_core::restart::rollout::Stage;
 
 /// A pod that is to be restarted.
 #[derive(Clone, Debug)]

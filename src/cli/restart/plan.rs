@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use swaplet_core::restart::rollout::place;
 
 use super::group::Seen;
 use super::member::{Member, status, was_started};
 use super::target::Target;
-use crate::decide::rollout::place;
 
 /// The pods in their order, and those that are left out, with the reason.
 #[derive(Debug)]

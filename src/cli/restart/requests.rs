@@ -4,12 +4,12 @@ use anyhow::{Context, bail};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde_json::Value;
+use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
+use swaplet_core::restart::request::{RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name};
 
 use super::answer::{answer, plain};
 use super::member::Member;
 use super::strategy::StrategyArgs;
-use crate::objects::recreate_request::{KIND, RequestPhase};
-use crate::objects::restart_request::{RequestedPod, RestartRequest, RestartRequestWire, new_request, request_name};
 
 /// A request goes with its pod, and this long after it was completed: an hour is enough to look at what has become of it.
 const TTL_SECONDS: u32 = 3600;

@@ -6,6 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use swaplet_controller::frame::clock::Clock;
+use swaplet_controller::restart::on_config::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left, is_ready};
+use swaplet_core::restart::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
 use tokio::time::sleep;
 
 use super::group::{Group, Seen};
@@ -13,9 +16,6 @@ use super::member::{Member, Outcome, State};
 use super::results;
 use super::way::{Heard, Way};
 use crate::cli::table::{Output, printable};
-use crate::controller::clock::Clock;
-use crate::controller::disruption_budgets::{BudgetsUnknown, DisruptionBudgets, Left, is_ready};
-use crate::decide::rollout::{self, Hold, Limit, Situation, Stage, Step, next};
 
 /// Between two looks.
 const AGAIN: Duration = Duration::from_secs(1);

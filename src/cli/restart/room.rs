@@ -2,15 +2,15 @@
 
 use anyhow::Context;
 use kube::{Api, Client};
+use swaplet_controller::frame::list::list;
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{Pod, RestartPolicy};
+use swaplet_core::restart::reconcile::Sight;
 
 use super::answer::{answer, plain};
 use super::direct::UnderWay;
-use crate::controller::list::list;
-use crate::decide::headroom::{Headroom, Ledger, Need, Swapped};
-use crate::decide::restart::Sight;
-use crate::objects::job::JobWire;
-use crate::objects::pod::{Pod, RestartPolicy};
-use crate::objects::wire::PodWire;
 
 /// The number of the only list of pods.
 const LIST: u64 = 1;

@@ -1,6 +1,6 @@
 //! What the command line names: pods, a workload, or a selector.
 
-use crate::decide::rollout::Rounding;
+use swaplet_core::restart::rollout::Rounding;
 
 /// What is to be restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use swaplet_core::restart::request::RestartRequest;
+
 use super::asked::Asked;
 use super::direct::Direct;
 use super::member::{Member, Outcome};
-use crate::objects::restart_request::RestartRequest;
 
 /// The news of a pod that is being restarted.
 pub(super) enum Heard {

@@ -7,14 +7,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{DynamicObject, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
+use swaplet_controller::frame::connection::discovery::Discovery;
+use swaplet_controller::frame::list::words;
+use swaplet_core::objects::values::label_selector;
+use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::time::timeout;
 
 use super::WarmArgs;
 use super::shape::ShapeArg;
-use crate::controller::discovery::Discovery;
-use crate::controller::list::words;
-use crate::objects::label_selector;
-use crate::objects::pull_job::JobKind;
 
 const KIND: JobKind = JobKind::ImageListPullJob;
 /// For the answer of the API server.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use indicatif::ProgressDrawTarget;
 use serde_json::{Value, json};
+use swaplet_controller::warm::direct::News;
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::{End, Ended, Warming};
 
 use super::bars::Bars;
 use crate::cli::table::{Output, dash, printable, render};
-use crate::controller::warm::News;
-use crate::decide::warm::pulled::Pulled;
-use crate::decide::warm::{End, Ended, Warming};
 
 /// The lines on standard error, and on a terminal the bars below them.
 pub struct Progress {

@@ -1,8 +1,7 @@
 //! How the operator chooses the shape of warmer pods.
 
 use clap::ValueEnum;
-
-use crate::decide::warm::shape::ShapeChoice;
+use swaplet_core::warm::warming::shape::ShapeChoice;
 
 /// What a warmer pod is, and so how it pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,16 +6,16 @@ use anyhow::Context;
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use swaplet_controller::frame::clock::time_of_day;
+use swaplet_controller::frame::list::words;
+use swaplet_controller::warm::status::{Answer, Question, ask};
+use swaplet_core::warm::warming::known::{Announced, Knowledge, Known};
 
 use super::results::{header, how};
 use crate::cli::client::ClusterArgs;
 use crate::cli::rules::NodeTableArgs;
 use crate::cli::table::{Output, age, dash, render};
 use crate::cli::{print, slowly};
-use crate::controller::clock::time_of_day;
-use crate::controller::list::words;
-use crate::controller::warm_status::{Answer, Question, ask};
-use crate::decide::warm::known::{Announced, Knowledge, Known};
 use crate::image::ImageReference;
 
 const EXAMPLES: &str = "\
@@ -161,8 +161,9 @@ fn pod(knowledge: &Knowledge) -> Option<&str> {
 mod tests {
     use std::time::Duration;
 
+    use swaplet_core::warm::warming::pulled::Pulled;
+
     use super::*;
-    use crate::decide::warm::pulled::Pulled;
 
     fn at(second: i64) -> Option<Timestamp> {
         Timestamp::from_second(second).ok()

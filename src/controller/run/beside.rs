@@ -1,17 +1,18 @@
 //! What runs beside the loop of pods, each in a task of its own, for neither needs to know of the other.
 
+use swaplet_core::report::reason::Reason;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use super::{Controller, Settings, TaskDied};
-use crate::clock::Clock;
-use crate::decide::reason::Reason;
-use crate::defects::Defects;
-use crate::discovery::Discovery;
-use crate::isolated::isolated_task;
-use crate::leash::Gate;
-use crate::metrics::Metrics;
-use crate::{predownload, pull_jobs, restart_on};
+use super::{Controller, Settings};
+use crate::frame::clock::Clock;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::defects::Defects;
+use crate::frame::isolated::{TaskDied, isolated_task};
+use crate::frame::metrics::Metrics;
+use crate::frame::writer::leash::Gate;
+use crate::restart::on_config;
+use crate::warm::{jobs, predownload};
 
 impl Controller {
     /// Starts the tasks that the settings ask for. One that ends has died, and all end when the set is dropped; what they had begun is taken
@@ -22,7 +23,7 @@ impl Controller {
         if let Some(warm) = settings.warm.clone() {
             let (discovery, settings, derived) = (discovery.clone(), settings.clone(), self.derived.clone());
             let tools = (metrics.clone(), health.clone());
-            let begin = move || pull_jobs::run(discovery.clone(), settings.clone(), warm.clone(), derived.subscribe(), tools.clone());
+            let begin = move || jobs::run(discovery.clone(), settings.clone(), warm.clone(), derived.subscribe(), tools.clone());
             tasks.spawn(anew("pulling images", metrics.clone(), begin));
         }
         if settings.predownload {
@@ -34,7 +35,7 @@ impl Controller {
         if let Some(on_config) = settings.restart.as_ref().and_then(|restart| restart.on_config.clone()) {
             let tools = (self.writer.clone(), self.reporter.clone(), metrics.clone(), health);
             let mut gate = gate.clone();
-            let begin = move || restart_on::run(discovery.clone(), settings.namespaces.clone(), on_config.clone(), tools.clone());
+            let begin = move || on_config::run(discovery.clone(), settings.namespaces.clone(), on_config.clone(), tools.clone());
             tasks.spawn(async move {
                 gate.opens().await;
                 anew("restarts for changed configuration", metrics, begin).await

@@ -1,7 +1,7 @@
 //! Lines of the log that are no reports.
 
-use crate::nodes::Change;
-use crate::writer::{Outcome, Target};
+use crate::cluster::nodes::Change;
+use crate::frame::writer::{Outcome, Target};
 
 pub(super) fn tell_node_problem(node: &str, change: &Change) {
     if let Some(problem) = &change.problem {

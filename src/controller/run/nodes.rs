@@ -1,16 +1,16 @@
 //! What the loop does about nodes: those that are seen, and what is learned of them.
 
 use kube::Client;
+use swaplet_core::objects::node::NodeWire;
 
 use super::Controller;
 use super::log::tell_node_problem;
 use super::rights::FOLLOW_NODES;
-use crate::clock::time_of_day;
-use crate::defects::read;
-use crate::nodes::Learned;
-use crate::objects::node::NodeWire;
-use crate::verdict_store::{VerdictStore, all_kept};
-use crate::watch::Event;
+use crate::cluster::nodes::Learned;
+use crate::cluster::verdict_store::{VerdictStore, all_kept};
+use crate::frame::clock::time_of_day;
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
 
 impl Controller {
     pub(super) fn see_node(&mut self, event: Event<NodeWire>) {

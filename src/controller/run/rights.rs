@@ -1,13 +1,14 @@
 //! What is said of rights that are missing: once in the log, and by `/readyz` for as long as they are.
 
+use swaplet_core::report::decision::Action;
+use swaplet_core::restart::reconcile::Action as RestartAction;
+
 use super::Controller;
-use crate::decide::decision::Action;
-use crate::decide::restart::Action as RestartAction;
-use crate::openkruise::News;
-use crate::restart::Happened;
-use crate::serve::Health;
-use crate::watch::Event;
-use crate::writer::{Outcome, is_missing_right};
+use crate::cluster::openkruise::News;
+use crate::frame::serve::Health;
+use crate::frame::watch::Event;
+use crate::frame::writer::{Outcome, is_missing_right};
+use crate::restart::reconcile::Happened;
 
 /// What the right to change images of pods is for.
 const CHANGE_IMAGES: &str = "images of pods cannot be changed";

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::derive::Push;
-use crate::index::Rules;
-use crate::lease::Leadership;
-use crate::namespaces::Namespaces;
-use crate::pull_jobs::WarmSettings;
-use crate::restart::RestartSettings;
-use crate::selection::Selection;
+use crate::cluster::rules::Rules;
+use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::lease::Leadership;
+use crate::restart::reconcile::RestartSettings;
+use crate::terminate::derive::Push;
+use crate::terminate::selection::Selection;
+use crate::warm::jobs::WarmSettings;
 
 /// What the controller is to do.
 #[derive(Clone, Debug)]

@@ -8,27 +8,27 @@ use std::time::Duration;
 use http::{Method, Request, header::CONTENT_TYPE};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
+use swaplet_core::warm::image_cache::CacheOptions;
+use swaplet_core::warm::warming::shape::ShapeChoice;
+use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
+use swaplet_testbed::{ApiServer, Clock};
 use tokio::time::sleep;
 
 use super::{Settings, run};
-use crate::decide::exit_images::ExitImages;
-use crate::decide::ladder::Ladder;
-use crate::decide::node_table::NodeTable;
-use crate::decide::openkruise::Coexist;
-use crate::decide::pull_job::image_cache::CacheOptions;
-use crate::decide::warm::shape::ShapeChoice;
-use crate::index::Rules;
-use crate::isolated::break_for;
-use crate::lease::Leadership;
-use crate::metrics::Metrics;
-use crate::namespaces::Namespaces;
-use crate::pull_jobs::WarmSettings;
-use crate::resolve::Resolve;
-use crate::restart::RestartSettings;
-use crate::restart_on::RestartOnSettings;
-use crate::serve::Health;
-use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
-use swaplet_testbed::{ApiServer, Clock};
+use crate::cluster::rules::Rules;
+use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::isolated::break_for;
+use crate::frame::lease::Leadership;
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::restart::on_config::RestartOnSettings;
+use crate::restart::reconcile::RestartSettings;
+use crate::warm::jobs::WarmSettings;
+use crate::warm::resolve::Resolve;
 
 const KRUISE: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -95,7 +95,7 @@ impl World {
                 startup_taint_namespaces: BTreeSet::new(),
                 longest_try: Duration::from_secs(1800),
                 image_caches: Some(CacheOptions { exit_image: None, size: 20, retention_days: 7 }),
-                sandbox_keys: crate::decide::pull_job::sandbox::SandboxKeys::default(),
+                sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
                 shape: ShapeChoice::Auto,
                 resolve: Resolve::by(|image| async move { panic!("nobody is asked for {image}") }),
                 time_of_day: Arc::new(move || clock.now()),

@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::lenient::{Lenient, Object, Present};
 use super::pod::Owner;
+use super::values::lenient::{Lenient, Object, Present};
 
 /// The limit where a Job names none: the API server's own default (Kubernetes: `pkg/apis/batch/v1/defaults.go`).
 const DEFAULT_BACKOFF_LIMIT: u32 = 6;
@@ -125,7 +125,7 @@ impl JobWire {
 /// One of `metadata.ownerReferences` of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct OwnerWire {
+pub(crate) struct OwnerWire {
     api_version: Text,
     kind: Text,
     name: Text,
@@ -135,7 +135,7 @@ pub(super) struct OwnerWire {
 
 impl OwnerWire {
     /// The kind and name of the owner that controls a pod.
-    pub(super) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
+    pub(crate) fn controller(owners: &[Lenient<Object<Self>>]) -> Option<Box<str>> {
         let owner = owners.iter().map(|owner| &owner.value.0).find(|owner| owner.controller.value == Some(true))?;
         let text = |field: &Text| field.value.clone().unwrap_or_default();
         Some(format!("{} {}", text(&owner.kind), text(&owner.name)).into())
@@ -143,14 +143,14 @@ impl OwnerWire {
 
     /// The Job among the owners of a pod. Only the controlling owner counts (Kubernetes: `controller.FilterPodsByOwner`), and
     /// only the Job of group `batch`: others have Jobs of their own, with other rules.
-    pub(super) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {
+    pub(crate) fn job(owners: &[Lenient<Object<Self>>]) -> Option<Box<JobRef>> {
         let owner = Self::controlling(owners).filter(|owner| owner.is_job())?;
         let text = |field: &Text| field.value.clone().filter(|text| !text.is_empty());
         Some(Box::new(JobRef { uid: text(&owner.uid)?, name: text(&owner.name)? }))
     }
 
     /// What controls a pod, if that is no Job.
-    pub(super) fn other(owners: &[Lenient<Object<Self>>]) -> Option<Box<Owner>> {
+    pub(crate) fn other(owners: &[Lenient<Object<Self>>]) -> Option<Box<Owner>> {
         let owner = Self::controlling(owners).filter(|owner| !owner.is_job())?;
         let version = owner.api_version.value.as_deref().unwrap_or_default();
         let group = version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -169,9 +169,9 @@ impl OwnerWire {
 #[cfg(test)]
 mod tests {
     use kube_core::Resource as _;
+    use serde_json::{Value, json};
 
     use super::*;
-    use serde_json::{Value, json};
 
     fn read(spec: &Value) -> Option<Job> {
         let job = json!({"metadata": {"uid": "u1", "name": "j", "namespace": "ns", "resourceVersion": "7"}, "spec": spec});

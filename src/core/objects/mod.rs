@@ -5,32 +5,10 @@
 
 #[macro_use]
 mod of_kind;
+pub mod command;
+pub mod values;
 
-mod bounded_value;
-pub mod bounds;
-pub mod configured_pod;
-pub mod container_spec;
-mod container_wire;
-pub mod daemon_pod;
-pub mod env;
-pub mod go_duration;
-pub mod image_cache;
 pub mod job;
-pub mod label_selector;
-pub mod lenient;
 pub mod node;
-pub mod node_images;
-pub mod parked;
 pub mod pod;
-pub mod pod_readiness;
-pub mod pod_template;
-pub mod pull_job;
 pub mod recreate_request;
-pub mod restart_on;
-pub mod restart_pod;
-pub mod restart_request;
-pub mod short_digest;
-pub mod warmer_pod;
-mod weight;
-pub mod wire;
-pub mod workload;

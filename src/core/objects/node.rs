@@ -7,7 +7,7 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 
-use super::lenient::{self, Lenient, Object, Said};
+use super::values::lenient::{self, Lenient, Object, Said};
 
 type Text = Lenient<Option<Box<str>>>;
 type Texts = Lenient<lenient::Texts>;
@@ -126,7 +126,7 @@ struct InfoWire {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ConditionWire {
+pub(crate) struct ConditionWire {
     pub r#type: Text,
     pub status: Text,
     pub message: Lenient<Said>,
@@ -178,8 +178,9 @@ impl NodeWire {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn read(node: Value) -> Option<Node> {
         serde_json::from_value::<NodeWire>(node).unwrap().read()

@@ -1,8 +1,17 @@
 //! The pod as it is kept: what decisions need, each container joined with its status by name.
 
-use super::env::Mark;
+pub mod container_spec;
+pub(crate) mod container_wire;
+pub mod evidence;
+pub mod readiness;
+pub mod roles;
+pub mod template;
+pub(crate) mod weight;
+pub mod wire;
+
 use super::job::JobRef;
-use crate::decide::command::ContainerFacts;
+use super::values::env::Mark;
+use crate::objects::command::ContainerFacts;
 
 /// The `status.reason` that the virtual-kubelet library writes when its provider has failed to create or update the pod, with phase
 /// Failed under `Never` and Pending elsewhere (`node/pod.go`, handleProviderError).
@@ -168,7 +177,7 @@ pub enum Phase {
 }
 
 impl RestartPolicy {
-    pub(super) fn read(text: Option<&str>) -> Self {
+    pub(crate) fn read(text: Option<&str>) -> Self {
         match text {
             Some("Always") => Self::Always,
             Some("OnFailure") => Self::OnFailure,
@@ -190,7 +199,7 @@ impl RestartPolicy {
 }
 
 impl Phase {
-    pub(super) fn read(text: Option<&str>) -> Self {
+    pub(crate) fn read(text: Option<&str>) -> Self {
         match text {
             Some("Pending") => Self::Pending,
             Some("Running") => Self::Running,
@@ -268,7 +277,7 @@ impl Container {
 
 impl RestartRule {
     /// One that nobody can read may start the container again after any code.
-    pub(super) const fn unreadable() -> Self {
+    pub(crate) const fn unreadable() -> Self {
         Self { not_in: true, codes: Vec::new() }
     }
 

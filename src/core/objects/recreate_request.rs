@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use serde::{Deserialize, Deserializer};
 
-use super::lenient::{Lenient, Object, Said};
+use super::values::lenient::{Lenient, Object, Said};
 
 type Text = Lenient<Option<Box<str>>>;
 type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
@@ -217,7 +217,7 @@ impl ContainerWire {
 
 impl RequestPhase {
     /// OpenKruise declares `Succeeded` and `Failed` too, and uses them for containers only; whatever is final is taken for so.
-    pub(super) fn read(text: Option<&str>) -> Self {
+    pub(crate) fn read(text: Option<&str>) -> Self {
         match text {
             Some("Pending") => Self::Pending,
             Some("Recreating") => Self::Recreating,
@@ -229,8 +229,9 @@ impl RequestPhase {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn read(request: Value) -> Option<RecreateRequest> {
         serde_json::from_value::<RecreateRequestWire>(request).unwrap().read()

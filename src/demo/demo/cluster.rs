@@ -12,23 +12,23 @@ use kube::discovery::ApiResource;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
+use swaplet_controller::cluster::rules::Rules;
+use swaplet_controller::frame::connection::namespaces::Namespaces;
+use swaplet_controller::frame::lease::Leadership;
+use swaplet_controller::frame::metrics::Metrics;
+use swaplet_controller::frame::serve::Health;
+use swaplet_controller::frame::watch::{Event, watch};
+use swaplet_controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::image::reference::ImageReference;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::results::Results;
 use super::timeline::{Line, Timeline};
-use crate::controller::index::Rules;
-use crate::controller::lease::Leadership;
-use crate::controller::metrics::Metrics;
-use crate::controller::namespaces::Namespaces;
-use crate::controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
-use crate::controller::serve::Health;
-use crate::controller::watch::{Event, watch};
-use crate::decide::exit_images::ExitImages;
-use crate::decide::ladder::Ladder;
-use crate::decide::node_table::NodeTable;
-use crate::decide::openkruise::Coexist;
-use crate::image::reference::ImageReference;
 use crate::testbed::apiserver::Verb;
 use crate::testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use crate::testbed::{ApiServer, Clock, job_controller, scheduler};
@@ -49,7 +49,7 @@ impl Cluster {
     /// Starts all parts.
     #[must_use]
     pub fn start(profile: Profile) -> Self {
-        let clock = Clock::starting_at(crate::controller::clock::time_of_day());
+        let clock = Clock::starting_at(swaplet_controller::frame::clock::time_of_day());
         let server = ApiServer::new(clock);
         server.set_webhook(super::pipeline::inject_proxy);
         let mut parts = JoinSet::new();

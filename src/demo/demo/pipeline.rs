@@ -3,8 +3,7 @@
 //! The words in `args` tell the virtual node how a container behaves; a real container would have a program there.
 
 use serde_json::{Value, json};
-
-use crate::objects::env::WHEN_JOB_EXIT;
+use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
 
 /// Pods with this label get the mesh's proxy.
 const INJECT: &str = "mesh.example/inject";

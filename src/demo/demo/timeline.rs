@@ -6,9 +6,9 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod};
 use k8s_openapi::api::events::v1::Event;
+use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 
 use super::results::{RUNNING, Results, Row, job_state};
-use crate::objects::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 
 /// One line: when, who, about what, and what happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Timeline {
 
     /// What swaplet says in an Event.
     pub fn event(&self, at: Duration, event: &Event) -> Option<Line> {
-        if event.reporting_controller.as_deref() != Some(crate::controller::report::REPORTING_CONTROLLER) {
+        if event.reporting_controller.as_deref() != Some(swaplet_controller::frame::writer::report::REPORTING_CONTROLLER) {
             return None;
         }
         let what = event.regarding.as_ref().and_then(|pod| pod.name.clone()).unwrap_or_default();

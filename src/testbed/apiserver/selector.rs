@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use kube::core::SelectorExt as _;
 use serde_json::Value;
+use swaplet_core::objects::values::label_selector;
 
 use super::json::text;
 use super::kinds::Kind;
 use super::status::ApiError;
-use crate::objects::label_selector;
 
 /// Which objects a list or watch shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,9 +119,10 @@ fn event_pointer(label: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::kinds::builtin;
     use super::*;
-    use serde_json::json;
 
     fn selects(labels: &str, fields: &str) -> bool {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "labels": {"app": "x", "tier": "a"}},

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use crate::objects::go_duration::duration;
+use swaplet_core::objects::values::go_duration::duration;
 
 /// How long a main container of an ordinary manifest runs: long enough to be seen.
 const ORDINARY_RUN: Duration = Duration::from_secs(2);

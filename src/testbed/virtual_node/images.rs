@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-
-use crate::image::exit::standard_paths;
-use crate::image::{ImagePattern, ImageReference};
+use swaplet_core::image::exit::standard_paths;
+use swaplet_core::image::{ImagePattern, ImageReference};
 
 /// Where a program without a path is looked for.
 const PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -5,11 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use swaplet_core::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 
 use super::behaviour::{BadWord, Behaviour, Role, sleep_time};
 use super::images::{ImageKind, Images};
-use crate::objects::env::WHEN_JOB_EXIT;
-use crate::objects::env::WITH_IMAGE;
 
 /// What Kubernetes gives a pod to stop, unless the pod says otherwise.
 const DEFAULT_GRACE: u64 = 30;

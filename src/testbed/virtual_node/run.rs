@@ -69,7 +69,7 @@ impl VirtualNode {
     }
 
     /// Changes what registries give from now on.
-    pub fn set_missing_images(&self, missing: Vec<crate::image::ImagePattern>) {
+    pub fn set_missing_images(&self, missing: Vec<swaplet_core::image::ImagePattern>) {
         self.images().set_missing(missing);
     }
 

@@ -1,7 +1,7 @@
 //! The controller of the model: it does with the ledger what the index does.
 
-use swaplet::decide::headroom::{Headroom, Ledger, Need, Swapped};
-use swaplet::objects::job::Job;
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
+use swaplet_core::objects::job::Job;
 
 use super::world::{Answer, JOB, Known, World};
 

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use swaplet::decide::headroom::Ledger;
-use swaplet::objects::env::Mark;
-use swaplet::objects::job::JobRef;
-use swaplet::objects::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
+use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::objects::job::JobRef;
+use swaplet_core::objects::pod::{Container, ContainerState, ContainerStatus, Phase, Pod, RestartPolicy, Terminated};
+use swaplet_core::objects::values::env::Mark;
 
 pub(super) const JOB: &str = "job-uid";
 

@@ -1,8 +1,8 @@
 //! What a request is about is the pod and the container that were there when it was made.
 
 use serde_json::json;
-use swaplet::decide::reason::Reason;
-use swaplet::objects::restart_request::{POD_UID, StatePhase};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::request::{POD_UID, StatePhase};
 
 use super::world::{World, images, pod, request};
 
@@ -46,7 +46,7 @@ fn v5_a_restart_from_before_the_request_is_none_of_its_own() {
         world.restarts("app", true).node_says("app", |pod, index| {
             let status = pod.pod.containers[index].status.as_mut().unwrap();
             let started_at = started_at.map(|time| time.parse().unwrap());
-            status.state = swaplet::objects::pod::ContainerState::Running { started_at };
+            status.state = swaplet_core::objects::pod::ContainerState::Running { started_at };
         });
         world.settle();
         assert_eq!(world.swaps, swaps, "{started_at:?}");
@@ -64,10 +64,10 @@ fn v5_a_restart_from_before_the_request_is_none_of_its_own() {
 #[test]
 fn v5_also_when_the_change_was_written_down_already() {
     let mut world = World::of("Always");
-    world.settle_until(|action| matches!(action, swaplet::decide::restart::Action::Swap(_)));
+    world.settle_until(|action| matches!(action, swaplet_core::restart::reconcile::Action::Swap(_)));
     world.restarts("app", true).node_says("app", |pod, index| {
         let started_at = "2025-12-31T23:59:59Z".parse().ok();
-        pod.pod.containers[index].status.as_mut().unwrap().state = swaplet::objects::pod::ContainerState::Running { started_at };
+        pod.pod.containers[index].status.as_mut().unwrap().state = swaplet_core::objects::pod::ContainerState::Running { started_at };
     });
     world.settle();
     assert_eq!((world.swaps, world.state("app").0), (1, StatePhase::Recreating));

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::Action;
-use swaplet::objects::pod::ContainerState;
-use swaplet::objects::restart_request::StatePhase;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::ContainerState;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::StatePhase;
 
 use super::world::{World, gated_pod, pod, read_request, request};
 

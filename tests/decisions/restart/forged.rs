@@ -1,12 +1,12 @@
 //! Requests and annotations that somebody else has written: no image is written because of them, and no container is lost without a word.
 
 use serde_json::{Value, json};
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, Orphan, ParkImage, orphan};
 use swaplet::image::build::derived_paths;
-use swaplet::objects::parked::{PARKED, Parked};
-use swaplet::objects::recreate_request::RequestPhase;
-use swaplet::objects::restart_request::{ACTIVE, Intent, JOURNAL, Journal, Mark, POD_UID, Parking, RestartRequest, StatePhase};
+use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::parked::{PARKED, Parked};
+use swaplet_core::restart::reconcile::{Action, Orphan, ParkImage, orphan};
+use swaplet_core::restart::request::{ACTIVE, Intent, JOURNAL, Journal, Mark, POD_UID, Parking, RestartRequest, StatePhase};
 
 use super::parking::{parked, starts};
 use super::world::{DIGEST, PARK, World, images, is_honest, park_image, pod, read_pod, request, without_digests};
@@ -336,7 +336,7 @@ fn a13_a_note_that_names_no_image_that_it_can_have_had_is_not_followed() {
     }
 }
 
-fn annotated(uid: &str, managed: &Value) -> swaplet::objects::restart_pod::RestartPod {
+fn annotated(uid: &str, managed: &Value) -> swaplet_core::restart::pod::RestartPod {
     let images = [("app".into(), images("app").0.into())].into();
     let note = Parked { pod: uid.into(), name: "r".into(), request: "ru".into(), park: PARK.into(), images };
     let mut object = without_digests("Always");

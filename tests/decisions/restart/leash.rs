@@ -1,11 +1,11 @@
 //! What the API server admits of changed images (`swaplet-leash-pods` in deploy/leash.yaml), for those that restart a container. The tables in
 //! `e2e/cases/leash/tables` hold the policy itself to it.
 
-use swaplet::decide::decision::Swap;
 use swaplet::image::ImageReference;
 use swaplet::image::alias::is_bare_digest;
-use swaplet::objects::pod::ContainerState;
-use swaplet::objects::restart_pod::RestartPod;
+use swaplet_core::objects::pod::ContainerState;
+use swaplet_core::report::decision::Swap;
+use swaplet_core::restart::pod::RestartPod;
 
 use super::world::{PARK, World};
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::Action;
-use swaplet::objects::pod::{ContainerState, Phase, Terminated};
-use swaplet::objects::restart_request::StatePhase;
+use swaplet_core::objects::pod::{ContainerState, Phase, Terminated};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::StatePhase;
 
 use super::world::{World, images, pod, request};
 

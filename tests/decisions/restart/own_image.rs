@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::Action;
 use swaplet::image::ImageReference;
-use swaplet::objects::pod::{ContainerState, Terminated};
-use swaplet::objects::restart_request::StatePhase;
+use swaplet_core::objects::pod::{ContainerState, Terminated};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::StatePhase;
 
 use super::leash::admits;
 use super::world::{DIGEST, PARK, World, park_image, pod, request};

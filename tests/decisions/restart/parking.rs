@@ -1,14 +1,14 @@
 //! Containers without an alias are restarted by the park image, and none of them stays in it.
 
 use serde_json::{Value, json};
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, ParkImage, orphan};
 use swaplet::image::build::derived_paths;
-use swaplet::objects::parked::Parked;
-use swaplet::objects::pod::{ContainerState, Phase, Terminated};
-use swaplet::objects::restart_request::{Parking, RestartRequest, StatePhase};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::{ContainerState, Phase, Terminated};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::parked::Parked;
+use swaplet_core::restart::reconcile::{Action, ParkImage, orphan};
+use swaplet_core::restart::request::{Parking, RestartRequest, StatePhase};
 
 use super::world::{PARK, World, images, park_image, request, without_digests};
 use crate::expect::EXIT;

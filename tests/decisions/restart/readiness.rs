@@ -1,9 +1,9 @@
 //! `unreadyGracePeriodSeconds`: the pod is not ready before, while, and never after.
 
 use serde_json::{Value, json};
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::Action;
-use swaplet::objects::restart_request::{StatePhase, UNREADY_ACQUIRED};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::{StatePhase, UNREADY_ACQUIRED};
 
 use super::world::{World, gated_pod, images, pod, request};
 

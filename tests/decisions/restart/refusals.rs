@@ -1,11 +1,11 @@
 //! What is refused, with the reason, before anything is written to the pod.
 
 use serde_json::{Value, json};
-use swaplet::decide::headroom::{Headroom, Shortage};
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::reason::Reason;
-use swaplet::objects::node::KubeletVersion;
-use swaplet::objects::restart_request::StatePhase;
+use swaplet_core::cluster::headroom::{Headroom, Shortage};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::node::KubeletVersion;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::request::StatePhase;
 
 use super::world::{DIGEST, World, pod, request};
 

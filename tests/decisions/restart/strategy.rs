@@ -1,10 +1,10 @@
 //! Every field of the strategy, deadlines and times to live.
 
 use serde_json::{Value, json};
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::Action;
-use swaplet::objects::recreate_request::RequestPhase;
-use swaplet::objects::restart_request::StatePhase;
+use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::StatePhase;
 
 use super::world::{World, images, pod, request};
 

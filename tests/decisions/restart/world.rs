@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use swaplet::decide::decision::Report;
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::headroom::Headroom;
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::reason::Reason;
-use swaplet::decide::restart::{Action, Around, Decision, Memory, ParkImage, Sight, decide};
 use swaplet::image::build::derived_paths;
-use swaplet::objects::node::KubeletVersion;
-use swaplet::objects::pod_readiness::KRUISE_POD_READY;
-use swaplet::objects::recreate_request::RequestPhase;
-use swaplet::objects::restart_pod::{RestartPod, RestartPodWire};
-use swaplet::objects::restart_request::{RestartRequest, RestartRequestWire, StatePhase};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::headroom::Headroom;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::node::KubeletVersion;
+use swaplet_core::objects::pod::readiness::KRUISE_POD_READY;
+use swaplet_core::objects::recreate_request::RequestPhase;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
+use swaplet_core::restart::reconcile::{Action, Around, Decision, Memory, ParkImage, Sight, decide};
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire, StatePhase};
 
 use crate::expect::EXIT;
 
@@ -215,7 +215,7 @@ impl World {
             let status = pod.pod.containers[index].status.as_mut().unwrap();
             status.restart_count += 1;
             status.container_id = format!("containerd://{name}-{}", status.restart_count).into();
-            status.state = swaplet::objects::pod::ContainerState::Running { started_at: Some(started_at) };
+            status.state = swaplet_core::objects::pod::ContainerState::Running { started_at: Some(started_at) };
             pod.details[index].ready = ready;
         })
     }

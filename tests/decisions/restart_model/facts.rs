@@ -1,8 +1,8 @@
 //! What the model needs to know of a request, a pod or a write, found once for each.
 
-use swaplet::decide::restart::Action;
-use swaplet::objects::restart_pod::RestartPod;
-use swaplet::objects::restart_request::{Intent, Parking, RecreateState, RestartRequest, StatePhase};
+use swaplet_core::restart::pod::RestartPod;
+use swaplet_core::restart::reconcile::Action;
+use swaplet_core::restart::request::{Intent, Parking, RecreateState, RestartRequest, StatePhase};
 
 use super::state::{Id, ImageId};
 

@@ -1,8 +1,8 @@
 //! Somebody who writes what is not theirs: journals of requests, and what pods say of parked containers.
 
 use serde_json::{Value, json};
-use swaplet::objects::parked::Parked;
-use swaplet::objects::restart_request::{ACTIVE, Intent, JOURNAL, Journal, Mark, POD_UID, Parking};
+use swaplet_core::restart::parked::Parked;
+use swaplet_core::restart::request::{ACTIVE, Intent, JOURNAL, Journal, Mark, POD_UID, Parking};
 
 use super::state::{ABSENT, State, Step};
 use crate::restart::world::{PARK, images, request};

@@ -1,6 +1,6 @@
 //! What the API server does with writes, and what comes back to their senders.
 
-use swaplet::objects::restart_request::StatePhase;
+use swaplet_core::restart::request::StatePhase;
 
 use super::facts::{Message, SwapFacts, WriteFacts};
 use super::forger::Forger;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use swaplet::decide::exit_images::ExitImages;
-use swaplet::decide::headroom::Headroom;
-use swaplet::decide::node_class::NodeClass;
-use swaplet::decide::restart::{Action, Around, Memory, ParkImage, Sight, decide, orphan};
 use swaplet::image::ImageReference;
-use swaplet::objects::pod::{ContainerState, Terminated};
-use swaplet::objects::restart_pod::RestartPod;
-use swaplet::objects::restart_request::{Mark, Parking, RestartRequest, StatePhase};
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::headroom::Headroom;
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::objects::pod::{ContainerState, Terminated};
+use swaplet_core::restart::pod::RestartPod;
+use swaplet_core::restart::reconcile::{Action, Around, Memory, ParkImage, Sight, decide, orphan};
+use swaplet_core::restart::request::{Mark, Parking, RestartRequest, StatePhase};
 
 use super::facts::{Message, PodFacts, RequestFacts, WriteFacts};
 use super::forger::{forged_journal, forged_note};

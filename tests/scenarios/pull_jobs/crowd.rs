@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Value, json};
-use swaplet::controller::namespaces::Namespaces;
-use swaplet::controller::pull_jobs::{Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings};
-use swaplet::controller::watch::Event;
-use swaplet::controller::writer_warm::{pod, swap_patch};
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::warm::shape::ShapeChoice;
-use swaplet::decide::warm::{Action, Answer};
-use swaplet::objects::pull_job::PullJob;
-use swaplet::objects::warmer_pod::{WarmerPod, WarmerPodWire};
+use swaplet_controller::frame::connection::namespaces::Namespaces;
+use swaplet_controller::frame::watch::Event;
+use swaplet_controller::warm::jobs::{Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings};
+use swaplet_controller::warm::write::{pod, swap_patch};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
+use swaplet_core::warm::pull_job::object::PullJob;
+use swaplet_core::warm::warming::shape::ShapeChoice;
+use swaplet_core::warm::warming::{Action, Answer};
 
 use super::*;
 
@@ -47,7 +47,7 @@ impl Mock {
             startup_taint_namespaces: BTreeSet::new(),
             longest_try: Duration::from_secs(1800),
             image_caches: None,
-            sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::default(),
+            sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
             resolve: crate::pull_jobs::no_registry(),
             time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         };

@@ -1,9 +1,9 @@
 //! Exit images that are kept on all nodes, without an object that asks for it.
 
 use serde_json::json;
-use swaplet::controller::derive::Push;
-use swaplet::controller::run::Settings;
-use swaplet::decide::derived_images::DerivedImages;
+use swaplet_controller::run::Settings;
+use swaplet_controller::terminate::derive::Push;
+use swaplet_core::cluster::exit_images::derived::DerivedImages;
 use swaplet_testbed::apiserver::Effect;
 use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
 

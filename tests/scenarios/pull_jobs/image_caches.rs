@@ -1,6 +1,6 @@
 //! Jobs over virtual nodes of Alibaba ECI, whose provider is played by the test: it writes the status of an `ImageCache`.
 
-use swaplet::decide::pull_job::image_cache::CacheOptions;
+use swaplet_core::warm::image_cache::CacheOptions;
 use swaplet_testbed::apiserver::Effect;
 use swaplet_testbed::virtual_node::{NodeOptions, Profile};
 

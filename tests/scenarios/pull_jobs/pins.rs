@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use kube::api::DynamicObject;
-use swaplet::controller::namespaces::Namespaces;
-use swaplet::controller::pull_jobs::{Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings};
-use swaplet::controller::watch::Event;
-use swaplet::decide::node_table::NodeTable;
-use swaplet::decide::pull_job::pins::{Resolved, Unresolved};
-use swaplet::decide::warm::shape::ShapeChoice;
-use swaplet::objects::pull_job::PullJob;
+use swaplet_controller::frame::connection::namespaces::Namespaces;
+use swaplet_controller::frame::watch::Event;
+use swaplet_controller::warm::jobs::{Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::warm::pull_job::object::PullJob;
+use swaplet_core::warm::pull_job::pins::{Resolved, Unresolved};
+use swaplet_core::warm::warming::shape::ShapeChoice;
 
 use super::*;
 use crate::line::Patches;
@@ -266,7 +266,7 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
         startup_taint_namespaces: BTreeSet::new(),
         longest_try: Duration::from_secs(1800),
         image_caches: None,
-        sandbox_keys: swaplet::decide::pull_job::sandbox::SandboxKeys::default(),
+        sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
         resolve: no_registry(),
         time_of_day: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
     };

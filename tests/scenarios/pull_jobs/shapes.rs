@@ -1,7 +1,7 @@
 //! Jobs whose pods have an impossible command.
 
 use serde_json::json;
-use swaplet::decide::warm::shape::ShapeChoice;
+use swaplet_core::warm::warming::shape::ShapeChoice;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use swaplet::controller::run::Settings;
+use swaplet_controller::run::Settings;
 use swaplet_testbed::apiserver::Effect;
 use swaplet_testbed::virtual_node::{ImageOptions, NodeOptions, Profile};
 

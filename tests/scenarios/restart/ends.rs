@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::decide::node_table::NodeTable;
+use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_testbed::apiserver::{Effect, Verb};
 
 use super::world::{Restarts, app};

@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use swaplet::objects::parked::Parked;
+use swaplet_core::restart::parked::Parked;
 use swaplet_testbed::virtual_node::{Profile, ProviderOptions};
 
 use super::world::{APP, Restarts, app, pinned, pod};

@@ -1,13 +1,13 @@
 //! Containers that ran before this kubelet did: they have gone on, as containers do while a kubelet is away.
 
 use jiff::Timestamp;
+use swaplet_core::image::ImageReference;
 
 use super::super::images::{Images, Local};
 use super::super::life::{End, Life};
 use super::super::pod::{Container, SeenStatus};
 use super::Kubelet;
 use super::unit::{Record, State};
-use crate::image::ImageReference;
 
 impl Kubelet {
     /// Takes over what the status tells of containers, once.

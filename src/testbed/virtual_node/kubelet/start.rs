@@ -1,6 +1,7 @@
 //! Starting a container: back-off, image, creation, start, hook.
 
 use jiff::Timestamp;
+use swaplet_core::image::ImageReference;
 
 use super::super::action::PodEvent;
 use super::super::images::{ImageKind, Images, Local, hash};
@@ -8,7 +9,6 @@ use super::super::life::{Life, later};
 use super::super::pod::Pull;
 use super::unit::{Record, State, Unit, Waiting};
 use super::{Doing, Kubelet, Work};
-use crate::image::ImageReference;
 
 /// How far a start has come.
 #[derive(Clone, Debug)]

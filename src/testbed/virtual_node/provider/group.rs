@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use swaplet_core::image::ImageReference;
 
 use super::super::images::{ImageKind, Images, hash};
 use super::super::kubelet::time;
 use super::super::life::{Life, later};
 use super::super::pod::{Container, PodSeen, Policy, is_terminal};
 use super::{Gap, ProviderOptions};
-use crate::image::ImageReference;
 
 /// An image that could not be had is tried again after so long.
 const AGAIN: Duration = Duration::from_secs(10);

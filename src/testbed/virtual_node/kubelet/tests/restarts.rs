@@ -1,11 +1,11 @@
 //! Restarting containers: rows 17 to 24, 42, and the experiments about them.
 
 use serde_json::{Value, json};
+use swaplet_core::image::ImageReference;
 
 use super::super::super::images::{ImageOptions, digest_of};
 use super::super::{KubeletOptions, KubeletVersion};
 use super::world::{World, image_options, pod};
-use crate::image::ImageReference;
 
 /// A pod whose main container stays.
 fn staying(policy: &str, side: &str) -> Value {

@@ -1,0 +1,89 @@
+//! What may be asked of providers per second, beside the limit of all writes; and the pods that wait for it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use swaplet_core::cluster::budget::{Bucket, Rate};
+
+use crate::frame::queue::FairQueue;
+
+/// The budgets of all providers that have one.
+#[derive(Debug, Default)]
+pub struct Budgets {
+    providers: HashMap<Box<str>, Provider>,
+}
+
+#[derive(Debug)]
+struct Provider {
+    rate: Rate,
+    bucket: Bucket,
+    waiting: FairQueue,
+}
+
+impl Budgets {
+    /// Counts an update of a provider. Where there is no budget left for it now, it is not to be made: the pod waits its turn.
+    pub fn take(&mut self, provider: &str, rate: Rate, pod: (&str, &str), now: Duration) -> bool {
+        let known = self.providers.entry(provider.into());
+        let provider = known.or_insert_with(|| Provider { rate, bucket: Bucket::default(), waiting: FairQueue::default() });
+        let allowed = provider.bucket.next(provider.rate) <= now;
+        if allowed {
+            provider.bucket.take(provider.rate, now);
+        } else {
+            provider.waiting.push(pod.0, pod.1);
+        }
+        allowed
+    }
+
+    /// A pod that waited for a budget that is there now.
+    pub fn pop(&mut self, now: Duration) -> Option<Box<str>> {
+        let free = self.providers.values_mut().find(|provider| !provider.waiting.is_empty() && provider.bucket.next(provider.rate) <= now);
+        free?.waiting.pop()
+    }
+
+    /// When there is budget for a pod that waits.
+    #[must_use]
+    pub fn next(&self) -> Option<Duration> {
+        self.providers.values().filter(|provider| !provider.waiting.is_empty()).map(|provider| provider.bucket.next(provider.rate)).min()
+    }
+
+    /// How many pods wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.providers.values().map(|provider| provider.waiting.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOUR: Rate = Rate::every(Duration::from_millis(250));
+
+    #[test]
+    fn providers_do_not_share_and_namespaces_take_turns() {
+        let mut budgets = Budgets::default();
+        let mut written = Vec::new();
+        for number in 0..8 {
+            let namespace = if number == 7 { "small" } else { "big" };
+            let uid = format!("{namespace}-{number}");
+            if budgets.take("eci", FOUR, (namespace, &uid), Duration::ZERO) {
+                written.push(uid);
+            }
+        }
+        assert_eq!(written, ["big-0", "big-1", "big-2", "big-3"]);
+        assert!(budgets.take("other", FOUR, ("big", "x"), Duration::ZERO));
+        assert_eq!((budgets.waiting(), budgets.next()), (4, Some(Duration::from_millis(250))));
+        assert_eq!(budgets.pop(Duration::from_millis(249)), None);
+        let mut order = Vec::new();
+        for nth in 1..=4 {
+            let now = Duration::from_millis(250 * nth);
+            let uid = budgets.pop(now).unwrap();
+            let namespace = uid.split('-').next().unwrap();
+            assert!(budgets.take("eci", FOUR, (namespace, &uid), now));
+            assert_eq!(budgets.pop(now), None);
+            order.push(uid.to_string());
+        }
+        assert_eq!(order, ["big-4", "small-7", "big-5", "big-6"]);
+        assert_eq!((budgets.waiting(), budgets.next()), (0, None));
+    }
+}

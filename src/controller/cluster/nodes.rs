@@ -1,0 +1,295 @@
+//! All nodes, as far as decisions about their pods need them: what they are taken for, what was proved on them, and whose swap is the
+//! probe of an unknown one. No I/O and no clock.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use swaplet_core::cluster::budget::Rate;
+use swaplet_core::cluster::node_class::{NodeClass, Recognised};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::cluster::node_verdicts::{NodeId, NodeVerdicts, Proved, UnderNever, provider};
+use swaplet_core::objects::node::{KubeletVersion, Node};
+use swaplet_core::objects::pod::{Pod, RestartPolicy};
+use swaplet_core::terminate::circumstances::NodeFacts;
+
+use super::verdict_store::{AllKept, node_of};
+
+/// How long a pod whose mains are done waits for its node to be seen. Longer than a list of nodes takes; and a watch that misses a node
+/// for longer must not keep pods from ending.
+const SEEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// The nodes.
+pub struct Nodes {
+    table: NodeTable,
+    seen: HashMap<Box<str>, Seen>,
+    /// Whether the API server does not let us look at nodes.
+    hidden: bool,
+    list: u64,
+    /// Whether the list under way has shown anything new.
+    news: bool,
+    verdicts: NodeVerdicts,
+    probes: HashMap<Box<str>, Probe>,
+    /// The pods under `Never` that are the proof of their providers.
+    under_never: HashMap<Box<str>, Probe>,
+}
+
+struct Seen {
+    uid: Box<str>,
+    recognised: Recognised,
+    labelled_virtual: bool,
+    kubelet: Option<KubeletVersion>,
+    list: u64,
+}
+
+struct Probe {
+    pod: Box<str>,
+    until: Duration,
+}
+
+/// What has become of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// It is taken for something else than before, so that its pods are to be looked at.
+    pub matters: bool,
+    /// What is wrong with what the node says of itself.
+    pub problem: Option<Box<str>>,
+}
+
+/// A verdict that has just been passed on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Learned {
+    /// The node.
+    pub node: Box<str>,
+    /// What was proved.
+    pub proved: Proved,
+    /// The pod that proved it, as `namespace/name`.
+    pub pod: String,
+    /// What the node is taken for without it.
+    pub taken_for: NodeClass,
+}
+
+impl Nodes {
+    /// No node has been seen yet.
+    #[must_use]
+    pub fn new(table: NodeTable) -> Self {
+        let (seen, verdicts, probes, under_never) = (HashMap::new(), NodeVerdicts::default(), HashMap::new(), HashMap::new());
+        Self { table, seen, hidden: false, list: 0, news: false, verdicts, probes, under_never }
+    }
+
+    /// What was proved on all nodes.
+    #[must_use]
+    pub const fn verdicts(&self) -> &NodeVerdicts {
+        &self.verdicts
+    }
+
+    /// Takes over what earlier lives have kept; `now` and `today` are the same moment.
+    pub fn restore_kept(&mut self, kept: AllKept, now: Duration, today: Timestamp) {
+        for (key, kept) in kept {
+            let node = node_of(&key);
+            match kept.restore(now, today) {
+                Some(verdict) => self.verdicts.restore(node, verdict, now),
+                None => tracing::debug!(node, "a kept verdict has expired, or cannot be read"),
+            }
+        }
+    }
+
+    /// A list of all nodes begins.
+    pub fn list_starts(&mut self) {
+        self.list += 1;
+        self.news = false;
+    }
+
+    /// A node of the list; whether anything has changed is answered when the list ends.
+    pub fn listed(&mut self, node: &Node) -> Change {
+        let change = self.apply(node);
+        self.news |= change.matters;
+        change
+    }
+
+    /// The list is complete: nodes that it did not name are gone. Answers whether pods are to be looked at.
+    pub fn list_ends(&mut self) -> bool {
+        let (list, before) = (self.list, self.seen.len());
+        self.seen.retain(|_, seen| seen.list == list);
+        let were_hidden = std::mem::replace(&mut self.hidden, false);
+        self.news || were_hidden || self.seen.len() < before
+    }
+
+    /// A node was added or has changed.
+    pub fn apply(&mut self, node: &Node) -> Change {
+        let recognised = Recognised::of(node, &self.table);
+        let labelled_virtual = node.labels.get("type").is_some_and(|kind| &**kind == "virtual-kubelet");
+        let (list, known) = (self.list, self.seen.get_mut(&node.name).filter(|seen| seen.uid == node.uid));
+        let changed = match known {
+            Some(seen) if seen.recognised == recognised && seen.labelled_virtual == labelled_virtual => {
+                (seen.list, seen.kubelet) = (list, node.kubelet);
+                return Change::default();
+            }
+            Some(seen) => seen.recognised.class != recognised.class,
+            None => false,
+        };
+        if changed {
+            // An administrator who says something else than before knows better than an old proof.
+            self.verdicts.forget(&node.name);
+        }
+        let problem = recognised.problem.clone();
+        self.seen.insert(node.name.clone(), Seen { uid: node.uid.clone(), recognised, labelled_virtual, kubelet: node.kubelet, list });
+        Change { matters: true, problem }
+    }
+
+    /// A node is gone.
+    pub fn remove(&mut self, name: &str) {
+        self.seen.remove(name);
+        self.probes.remove(name);
+    }
+
+    /// The API server does not let us look at nodes. Answers whether that is news.
+    pub fn hide(&mut self) -> bool {
+        !std::mem::replace(&mut self.hidden, true)
+    }
+
+    /// The class of a pod's node, and what else is known of it. `done_at` is when the pod's mains were seen done.
+    #[must_use]
+    pub fn about(&self, pod: &Pod, done_at: Option<Duration>, now: Duration) -> (NodeClass, NodeFacts) {
+        if pod.node.is_empty() {
+            // Its containers cannot have run anywhere, so nothing will be written.
+            return (NodeClass::Kubelet, NodeFacts { may_be_kubelet: true, ..NodeFacts::default() });
+        }
+        let recognised = self.recognised(pod);
+        let id = self.id(&pod.node);
+        let class = self.verdicts.class(id, &recognised, now);
+        let unseen_until = done_at.map(|at| at + SEEN_WITHIN).filter(|until| self.is_unseen(pod) && *until > now);
+        let facts = NodeFacts {
+            unseen_until,
+            probed_until: self.probed_until(pod, class, now),
+            under_never: self.under_never(pod, class, now),
+            class_until: self.verdicts.on(id, now).map(|verdict| verdict.until),
+            may_be_kubelet: recognised.may_be_kubelet(),
+            labelled_virtual: self.seen.get(&pod.node).is_some_and(|seen| seen.labelled_virtual),
+        };
+        (class, facts)
+    }
+
+    /// What told the class of a pod's node: what was proved there comes first, because it outranks the rest.
+    #[must_use]
+    pub fn why(&self, pod: &Pod, now: Duration) -> String {
+        if pod.node.is_empty() {
+            return "the pod is on no node yet".to_owned();
+        }
+        let recognised = self.recognised(pod);
+        match self.verdicts.on(self.id(&pod.node), now) {
+            Some(verdict) => format!("proved by pod {}: {}; {}", verdict.pod, verdict.proved, recognised.why),
+            None => recognised.why.to_string(),
+        }
+    }
+
+    /// Whether the platform under the pod's node ends containers with `ECI_CONTAINER_TYPE=sidecar`.
+    #[must_use]
+    pub fn ends_eci_sidecars(&self, pod: &Pod) -> bool {
+        self.seen.get(&pod.node).is_some_and(|seen| seen.recognised.ends_eci_sidecars())
+    }
+
+    /// Whether the vendor of the pod's node carries out requests to restart with OpenKruise's label for virtual nodes.
+    #[must_use]
+    pub fn vendor_restarts(&self, pod: &Pod) -> bool {
+        self.recognised(pod).vendor_restarts()
+    }
+
+    /// The version of the kubelet of a pod's node, as it says itself.
+    #[must_use]
+    pub fn kubelet(&self, pod: &Pod) -> Option<KubeletVersion> {
+        self.seen.get(&pod.node)?.kubelet
+    }
+
+    /// The provider of a pod's node and how often it may be asked for updates, where that is limited.
+    #[must_use]
+    pub fn budget(&self, pod: &Pod) -> Option<(Box<str>, Rate)> {
+        let row = self.recognised(pod).row.clone()?;
+        Some((row.name.clone(), row.budget?))
+    }
+
+    /// Learns what a pod has proved about its node.
+    pub fn learn(&mut self, pod: &Pod, proved: Proved, now: Duration) -> Option<Learned> {
+        if pod.node.is_empty() {
+            return None;
+        }
+        let recognised = self.recognised(pod).into_owned();
+        let uid = self.id(&pod.node).uid.to_owned();
+        let name = format!("{}/{}", pod.namespace, pod.name);
+        let node = NodeId { name: &pod.node, uid: &uid };
+        let news = self.verdicts.learn(node, &recognised, proved, &name, now);
+        if proved.is_under_never() {
+            self.trial_ends(pod);
+        }
+        news.then(|| Learned { node: pod.node.clone(), proved, pod: name, taken_for: recognised.class })
+    }
+
+    /// The swap of this pod is the probe of its node, if that is unknown.
+    pub fn probe_starts(&mut self, pod: &Pod, until: Duration, now: Duration) {
+        let class = self.verdicts.class(self.id(&pod.node), &self.recognised(pod), now);
+        if class == NodeClass::Unknown && !pod.node.is_empty() {
+            self.probes.insert(pod.node.clone(), Probe { pod: pod.uid.clone(), until });
+        }
+        self.trial_goes_on(pod, until, now);
+    }
+
+    /// A swap of this pod is under way, whoever has begun it: while that may fail a pod under `Never`, no other one of the provider is put
+    /// at risk.
+    pub fn trial_goes_on(&mut self, pod: &Pod, until: Duration, now: Duration) {
+        if pod.restart_policy != RestartPolicy::Never || pod.phase.is_terminal() {
+            return;
+        }
+        let class = self.verdicts.class(self.id(&pod.node), &self.recognised(pod), now);
+        if self.under_never(pod, class, now) == UnderNever::Try {
+            self.under_never.insert(provider(&self.recognised(pod)), Probe { pod: pod.uid.clone(), until });
+        }
+    }
+
+    /// Whatever this pod could prove of its provider is proved, or will not be.
+    pub fn trial_ends(&mut self, pod: &Pod) {
+        self.under_never.retain(|_, trial| trial.pod != pod.uid);
+    }
+
+    /// The probe by this pod, if it was one, is over. Answers whether others may have waited for it.
+    pub fn probe_ends(&mut self, pod: &Pod) -> bool {
+        let is_probe = self.probes.get(&pod.node).is_some_and(|probe| probe.pod == pod.uid);
+        is_probe && self.probes.remove(&pod.node).is_some()
+    }
+
+    fn under_never(&self, pod: &Pod, class: NodeClass, now: Duration) -> UnderNever {
+        if class != NodeClass::VirtualUpdates || pod.restart_policy != RestartPolicy::Never {
+            return UnderNever::No;
+        }
+        let recognised = self.recognised(pod);
+        let trial = self.under_never.get(&provider(&recognised));
+        let is_tried = trial.is_some_and(|trial| trial.pod != pod.uid && trial.until > now);
+        self.verdicts.under_never(self.id(&pod.node), &recognised, is_tried, now)
+    }
+
+    fn probed_until(&self, pod: &Pod, class: NodeClass, now: Duration) -> Option<Duration> {
+        let probe = self.probes.get(&pod.node).filter(|probe| class == NodeClass::Unknown && probe.pod != pod.uid)?;
+        (probe.until > now).then_some(probe.until)
+    }
+
+    /// Whether it is known which node the pod is on: what a pod proves is kept for the node with this uid, not for its name.
+    #[must_use]
+    pub fn knows_node_of(&self, pod: &Pod) -> bool {
+        !self.is_unseen(pod)
+    }
+
+    fn is_unseen(&self, pod: &Pod) -> bool {
+        !self.hidden && !self.seen.contains_key(&pod.node)
+    }
+
+    fn recognised(&self, pod: &Pod) -> Cow<'_, Recognised> {
+        match self.seen.get(&pod.node) {
+            Some(seen) => Cow::Borrowed(&seen.recognised),
+            None => Cow::Owned(Recognised::by_name(&pod.node, &self.table)),
+        }
+    }
+
+    fn id<'a>(&'a self, name: &'a str) -> NodeId<'a> {
+        NodeId { name, uid: self.seen.get(name).map_or("", |seen| &seen.uid) }
+    }
+}

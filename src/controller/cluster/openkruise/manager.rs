@@ -1,0 +1,127 @@
+//! Asks for the manager of OpenKruise: whether it is there, and with which feature gates.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::ListParams;
+use swaplet_core::cluster::daemon_pod::NAMESPACE;
+use swaplet_core::terminate::openkruise::{Seen, Signals, Terminator};
+use tokio::time::timeout;
+
+use super::News;
+use crate::frame::connection::discovery::Discovery;
+
+/// For all answers of one look.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The pods of the manager (its own manifest and its Helm chart agree).
+const LABEL: &str = "control-plane=controller-manager";
+/// Its Lease (flag `--leader-election-id`).
+const LEASE: &str = "kruise-manager";
+/// Its webhooks.
+const WEBHOOKS: &str = "kruise-mutating-webhook-configuration";
+/// What the right to list its Deployment is for.
+const SEE_GATES: &str = "whether OpenKruise's SidecarTerminator is on cannot be seen";
+/// What the right to get its webhooks is for.
+const SEE_WEBHOOKS: &str = "whether OpenKruise's manager is there cannot be seen";
+/// What the right to get its Lease is for.
+const SEE_LEASE: &str = "whether OpenKruise's manager lives cannot be seen";
+/// All of them.
+const RIGHTS: [&str; 3] = [SEE_GATES, SEE_WEBHOOKS, SEE_LEASE];
+
+/// The manager, as it was seen last.
+pub(crate) struct Manager {
+    discovery: Discovery,
+    deployments: Api<Deployment>,
+    webhooks: Api<MutatingWebhookConfiguration>,
+    leases: Api<Lease>,
+    /// The version of the Lease at the last look.
+    renewed: Option<String>,
+    /// Whether neither its webhooks nor its Lease were found at the last look.
+    found_none: bool,
+    /// What could not be seen at the last look, and why.
+    forbidden: BTreeMap<&'static str, String>,
+}
+
+impl Manager {
+    pub fn new(discovery: &Discovery) -> Self {
+        let client = discovery.client();
+        Self {
+            discovery: discovery.clone(),
+            deployments: Api::namespaced(client.clone(), NAMESPACE),
+            webhooks: Api::all(client.clone()),
+            leases: Api::namespaced(client.clone(), NAMESPACE),
+            renewed: None,
+            found_none: false,
+            forbidden: BTreeMap::new(),
+        }
+    }
+
+    /// Whether its SidecarTerminator is on, and which rights are missing to see that; an error is an API server that does not answer.
+    pub async fn look(&mut self) -> Result<Vec<News>, String> {
+        let other_kinds = self.discovery.resources().await?.are_openkruises();
+        // Where only swaplet's CRDs are, and no manager was found, none comes before its own CRDs do.
+        if !other_kinds && self.found_none {
+            return Ok(Self::gone());
+        }
+        let signals = timeout(ANSWER, self.signals(other_kinds)).await.map_err(|_| "no answer in time".to_owned())?;
+        let signals = signals.map_err(|error| error.to_string())?;
+        self.found_none = !matches!((&signals.webhooks, &signals.lease), (Seen::Found(()), _) | (_, Seen::Found(_)));
+        Ok(self.rights(other_kinds).into_iter().chain([News::Terminator(signals.terminator())]).collect())
+    }
+
+    /// It is not there, and no right is missing for what is not there.
+    pub fn gone() -> Vec<News> {
+        RIGHTS.map(News::Has).into_iter().chain([News::Terminator(Terminator::Absent)]).collect()
+    }
+
+    async fn signals(&mut self, other_kinds: bool) -> kube::Result<Signals> {
+        let managers = self.deployments.list(&ListParams::default().labels(LABEL)).await;
+        let webhooks = self.webhooks.get_metadata(WEBHOOKS).await;
+        let lease = self.leases.get_metadata(LEASE).await;
+        Ok(Signals {
+            command_lines: match self.seen(SEE_GATES, managers)? {
+                Seen::Found(list) if list.items.is_empty() => Seen::Missing,
+                managers => managers.map(|list| list.items.into_iter().flat_map(command_lines).collect()),
+            },
+            webhooks: self.seen(SEE_WEBHOOKS, webhooks)?.map(drop),
+            lease: self.seen(SEE_LEASE, lease)?.map(|lease| self.is_renewed(lease.metadata.resource_version)),
+            other_kinds,
+        })
+    }
+
+    fn rights(&self, other_kinds: bool) -> Vec<News> {
+        let right = |what| match self.forbidden.get(what) {
+            Some(why) if other_kinds => News::Lacks(what, why.clone()),
+            _ => News::Has(what),
+        };
+        RIGHTS.map(right).into()
+    }
+
+    fn seen<T>(&mut self, what: &'static str, answer: kube::Result<T>) -> kube::Result<Seen<T>> {
+        self.forbidden.remove(what);
+        match answer {
+            Ok(found) => Ok(Seen::Found(found)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Seen::Missing),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                self.forbidden.insert(what, status.message.clone());
+                Ok(Seen::Hidden)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_renewed(&mut self, version: Option<String>) -> bool {
+        let before = std::mem::replace(&mut self.renewed, version);
+        before.is_some() && before != self.renewed
+    }
+}
+
+fn command_lines(deployment: Deployment) -> Vec<String> {
+    let pod = deployment.spec.and_then(|spec| spec.template.spec);
+    let containers = pod.into_iter().flat_map(|pod| pod.containers);
+    containers.flat_map(|container| container.command.into_iter().chain(container.args).flatten()).collect()
+}

@@ -1,0 +1,19 @@
+//! What the administrator has laid down for the whole installation.
+
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
+
+/// The rules of the installation.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// The exit images.
+    pub exit_images: ExitImages,
+    /// The ways to end a sidecar that the administrator allows.
+    pub ladder: Ladder,
+    /// How nodes are recognised.
+    pub node_table: NodeTable,
+    /// Who ends sidecars where OpenKruise is there as well.
+    pub coexist: Coexist,
+}

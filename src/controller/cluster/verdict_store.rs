@@ -1,0 +1,330 @@
+//! What was proved on nodes, kept for the next life of the process in a ConfigMap of our own: one entry per node. It is no pod's, so
+//! the one writer of pods has no part in it. Losing it costs one probe per node.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, Patch as JsonPatch, PatchOperation, TestOperation};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use swaplet_core::cluster::node_verdicts::{MOST_VERDICTS, NodeVerdict, NodeVerdicts, Proved, VERDICT_LASTS};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::frame::list::list;
+use crate::frame::serve::Health;
+use crate::frame::writer::FIELD_MANAGER;
+
+/// The name of the ConfigMap.
+pub const CONFIG_MAP: &str = "swaplet-node-verdicts";
+/// The pause between two writes: whatever is proved meanwhile goes into one.
+const WRITE_EVERY: Duration = Duration::from_secs(30);
+/// Before the name of a node in the key of what is known there of pods under `Never`; no name has the character at its end.
+const UNDER_NEVER: &str = "under-never_";
+/// The longest key that the API server takes.
+const KEY: usize = 253;
+/// What one request may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Tries to write while somebody else writes too.
+const TRIES: u32 = 3;
+
+/// A verdict as it is kept: one value of the ConfigMap, under the name of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kept {
+    /// The node's uid.
+    pub uid: Box<str>,
+    /// What was proved, as [`Proved::as_str`] says it.
+    pub proved: Box<str>,
+    /// When it was proved.
+    pub proved_at: Timestamp,
+    /// Until when it counts.
+    pub until: Timestamp,
+    /// See [`NodeVerdict::times`].
+    #[serde(default)]
+    pub times: u32,
+    /// The pod that proved it, as `namespace/name`.
+    #[serde(default)]
+    pub pod: Box<str>,
+    /// See [`NodeVerdict::provider`].
+    #[serde(default)]
+    pub provider: Box<str>,
+}
+
+/// All of them, by their key: the name of the node, see [`node_of`].
+pub type AllKept = BTreeMap<String, Kept>;
+
+impl Kept {
+    /// `now` and `today` are the same moment, as time since the start of the process and by the clock on the wall.
+    #[must_use]
+    pub fn of(verdict: &NodeVerdict, now: Duration, today: Timestamp) -> Self {
+        let until = shift(today, verdict.until, now);
+        Self {
+            uid: verdict.uid.clone(),
+            proved: verdict.proved.as_str().into(),
+            proved_at: shift(until, Duration::ZERO, verdict.lasts),
+            until,
+            times: verdict.times,
+            pod: verdict.pod.clone(),
+            provider: verdict.provider.clone(),
+        }
+    }
+
+    /// The verdict, in the time of this process; `None` where it has long expired or makes no sense. It never counts longer than a
+    /// verdict can, whatever clocks and hands have made of it.
+    #[must_use]
+    pub fn restore(&self, now: Duration, today: Timestamp) -> Option<NodeVerdict> {
+        let seconds =
+            |from: Timestamp, to: Timestamp| Duration::from_secs(u64::try_from(from.duration_until(to).as_secs()).unwrap_or_default());
+        if seconds(self.until, today) >= VERDICT_LASTS {
+            return None;
+        }
+        let proved = Proved::from_word(&self.proved)?;
+        Some(NodeVerdict {
+            uid: self.uid.clone(),
+            proved,
+            until: now + seconds(today, self.until).min(proved.lasts()),
+            lasts: seconds(self.proved_at, self.until).min(proved.lasts()),
+            times: self.times,
+            pod: self.pod.clone(),
+            provider: self.provider.clone(),
+        })
+    }
+}
+
+/// The node that an entry is about.
+#[must_use]
+pub fn node_of(key: &str) -> &str {
+    key.strip_prefix(UNDER_NEVER).unwrap_or(key)
+}
+
+/// What is known there of pods under `Never`.
+#[must_use]
+pub fn under_never<'a>(kept: &'a AllKept, node: &str) -> Option<&'a Kept> {
+    kept.get(&format!("{UNDER_NEVER}{node}"))
+}
+
+/// Where the verdict on a node is kept; nowhere where its name leaves no room for what has to stand before it.
+fn key(node: &str, proved: Proved) -> Option<String> {
+    let key = if proved.is_under_never() { format!("{UNDER_NEVER}{node}") } else { node.to_owned() };
+    (key.len() <= KEY).then_some(key)
+}
+
+/// `time + plus - minus`, to the second; a time that no calendar has stays what it was.
+fn shift(time: Timestamp, plus: Duration, minus: Duration) -> Timestamp {
+    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    let shifted = time.as_second().saturating_add(seconds(plus)).saturating_sub(seconds(minus));
+    Timestamp::from_second(shifted).unwrap_or(time)
+}
+
+/// Everything in the form in which it is kept.
+#[must_use]
+pub fn all_kept(verdicts: &NodeVerdicts, now: Duration, today: Timestamp) -> AllKept {
+    verdicts.all().filter_map(|(node, verdict)| Some((key(node, verdict.proved)?, Kept::of(verdict, now, today)))).collect()
+}
+
+/// Reads the ConfigMap. An entry that cannot be read is as good as none: the node will prove it again.
+#[must_use]
+pub fn read(map: &ConfigMap) -> AllKept {
+    let entries = map.data.iter().flatten();
+    entries.filter_map(|(node, text)| Some((node.clone(), serde_json::from_str(text).ok()?))).collect()
+}
+
+/// What any controller has kept: in this namespace, or in all.
+///
+/// # Errors
+/// The ConfigMap cannot be read, or ConfigMaps cannot be listed.
+pub async fn all_in(client: &Client, namespace: Option<&str>) -> kube::Result<AllKept> {
+    let Some(namespace) = namespace else {
+        let kept = list(&Api::all(client.clone()), &format!("metadata.name={CONFIG_MAP}"), |map| Some(read(&map))).await?;
+        return Ok(kept.into_iter().flatten().collect());
+    };
+    let map = Api::namespaced(client.clone(), namespace).get_opt(CONFIG_MAP).await?;
+    Ok(map.as_ref().map(read).unwrap_or_default())
+}
+
+/// What the rights to the ConfigMap are for.
+const KEEP: &str = "what is proved on nodes cannot be kept in a ConfigMap";
+
+/// Keeps verdicts, in the background.
+pub struct VerdictStore {
+    latest: watch::Sender<AllKept>,
+    stop: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl VerdictStore {
+    /// Starts keeping verdicts in this namespace, and gives what an earlier life has left there.
+    pub async fn start(client: Client, namespace: &str, health: Health) -> (Self, AllKept) {
+        let mut keeper = Keeper { maps: Api::namespaced(client, namespace), namespace: namespace.to_owned(), version: None, health };
+        let kept = match keeper.load().await {
+            Ok(kept) => kept,
+            Err(error) => {
+                keeper.warn(&error);
+                AllKept::new()
+            }
+        };
+        let (latest, changes) = watch::channel(AllKept::new());
+        let stop = Arc::new(Notify::new());
+        let task = tokio::spawn(keeper.keep(changes, Arc::clone(&stop)));
+        (Self { latest, stop, task }, kept)
+    }
+
+    /// These are the verdicts now.
+    pub fn keep(&self, verdicts: AllKept) {
+        self.latest.send_replace(verdicts);
+    }
+
+    /// Writes what has not been written yet.
+    pub async fn drain(self) {
+        drop(self.latest);
+        self.stop.notify_one();
+        let _ = timeout(DEADLINE, self.task).await;
+    }
+}
+
+/// Why a request has failed, and whether somebody else has written meanwhile.
+enum Failure {
+    Conflict,
+    Other(String),
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            // A failed `test` is a 422.
+            kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => Self::Conflict,
+            kube::Error::Api(status) => Self::Other(format!("{} {}", status.code, status.message)),
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
+struct Keeper {
+    maps: Api<ConfigMap>,
+    namespace: String,
+    /// The version that was last read or written; `None` where there is no ConfigMap.
+    version: Option<String>,
+    health: Health,
+}
+
+impl Keeper {
+    async fn keep(mut self, mut changes: watch::Receiver<AllKept>, stop: Arc<Notify>) {
+        while changes.changed().await.is_ok() {
+            let latest = changes.borrow_and_update().clone();
+            self.write(latest).await;
+            if changes.has_changed().is_err() {
+                return;
+            }
+            tokio::select! {
+                () = sleep(WRITE_EVERY) => {}
+                () = stop.notified() => {}
+            }
+        }
+    }
+
+    /// Where somebody else has written meanwhile (another replica), what both know is written: per node the newer.
+    async fn write(&mut self, mut latest: AllKept) {
+        for _ in 0..TRIES {
+            match self.try_write(&latest).await {
+                Ok(version) => {
+                    self.version = version;
+                    self.health.has(KEEP);
+                    return;
+                }
+                Err(Failure::Conflict) => match self.load().await {
+                    Ok(theirs) => merge(&mut latest, theirs),
+                    Err(error) => return self.warn(&error),
+                },
+                Err(Failure::Other(error)) => return self.warn(&error),
+            }
+        }
+    }
+
+    async fn try_write(&self, latest: &AllKept) -> Result<Option<String>, Failure> {
+        let data = data(latest);
+        let request = async {
+            match &self.version {
+                None => self.maps.create(&PostParams::default(), &self.map(data)).await,
+                Some(version) => {
+                    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+                    self.maps.patch(CONFIG_MAP, &params, &Patch::Json::<()>(guarded(version, &data))).await
+                }
+            }
+        };
+        let written = timeout(DEADLINE, request).await.map_err(|_| Failure::Other("no answer in time".to_owned()))??;
+        Ok(written.metadata.resource_version)
+    }
+
+    async fn load(&mut self) -> Result<AllKept, String> {
+        let answer = timeout(DEADLINE, self.maps.get_opt(CONFIG_MAP)).await.map_err(|_| "no answer in time".to_owned())?;
+        let map = answer.map_err(|error| error.to_string())?.unwrap_or_default();
+        let kept = read(&map);
+        self.version = map.metadata.resource_version;
+        Ok(kept)
+    }
+
+    /// Once, until it works again.
+    fn warn(&self, error: &str) {
+        if self.health.lacks(KEEP, error) {
+            tracing::warn!(
+                namespace = self.namespace,
+                name = CONFIG_MAP,
+                error,
+                "{KEEP}: after a restart each unknown node is probed again"
+            );
+        }
+    }
+
+    fn map(&self, data: BTreeMap<String, String>) -> ConfigMap {
+        let labels = BTreeMap::from([("app.kubernetes.io/managed-by".to_owned(), FIELD_MANAGER.to_owned())]);
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(CONFIG_MAP.to_owned()),
+                namespace: Some(self.namespace.clone()),
+                labels: Some(labels),
+                ..ObjectMeta::default()
+            },
+            data: Some(data),
+            ..ConfigMap::default()
+        }
+    }
+}
+
+fn merge(ours: &mut AllKept, theirs: AllKept) {
+    for (node, theirs) in theirs {
+        match ours.get(&node) {
+            Some(ours) if ours.proved_at >= theirs.proved_at => {}
+            _ => {
+                ours.insert(node, theirs);
+            }
+        }
+    }
+}
+
+/// The newest, if there are too many for one ConfigMap; first what a pod has paid for.
+fn data(kept: &AllKept) -> BTreeMap<String, String> {
+    let mut entries: Vec<_> = kept.iter().collect();
+    entries.sort_by_key(|(_, kept)| (*kept.proved != *Proved::FailsUnderNever.as_str(), std::cmp::Reverse(kept.proved_at)));
+    entries.truncate(MOST_VERDICTS);
+    entries.into_iter().filter_map(|(node, kept)| Some((node.clone(), serde_json::to_string(kept).ok()?))).collect()
+}
+
+/// Replaces all entries, if nobody has written since.
+fn guarded(version: &str, data: &BTreeMap<String, String>) -> JsonPatch {
+    JsonPatch(vec![
+        PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(["metadata", "resourceVersion"]), value: version.into() }),
+        PatchOperation::Add(AddOperation { path: PointerBuf::from_tokens(["data"]), value: json!(data) }),
+    ])
+}

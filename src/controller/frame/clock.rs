@@ -1,0 +1,40 @@
+//! The one place that reads a clock. Everything else gets the time as an argument.
+
+pub(crate) mod server;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Time since the start of the process; virtual where the runtime's time is paused.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    /// Time since the start.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// The instant at which [`now`](Self::now) will give this time.
+    #[must_use]
+    pub fn instant(&self, at: Duration) -> Instant {
+        self.start + at
+    }
+}
+
+/// The time of day, for timestamps that are written only: no decision compares clocks of two machines.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the place that the other places ask")]
+pub fn time_of_day() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}

@@ -1,0 +1,130 @@
+//! The client of the API server.
+//!
+//! Built from the parts of kube's own client, for two things that it does not do: it forgets idle connections soon, and it passes on how
+//! long a busy server wants not to be asked.
+
+pub mod discovery;
+pub mod namespaces;
+
+use std::error::Error;
+use std::iter::successors;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode, Uri};
+use http_body_util::{Either, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt};
+use kube::{Client, Config};
+use serde_json::json;
+use tower::{BoxError, Service, ServiceBuilder};
+
+/// A cluster that does not answer a connection in this time is not reachable.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a connection is kept that nobody uses. Where a network drops connections without a word, each idle one that is tried would
+/// cost the time for an answer, and a watch that is opened anew would try one after the other: so none is kept that could have died while a
+/// watch was silent. hyper's own 90 s let a dead network hide events for minutes.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// The kubeconfig or the environment names a proxy.
+    #[error(
+        "the way to the API server is the proxy {0}, and swaplet speaks to it directly only: remove proxy-url from the kubeconfig, or name \
+         the API server in NO_PROXY where HTTPS_PROXY is set"
+    )]
+    Proxy(Uri),
+    /// The file with the authorities that sign for the API server cannot be used.
+    #[error("the file {} with the CA of the API server cannot be used: {error}", file.display())]
+    Authorities {
+        /// As the configuration names it.
+        file: PathBuf,
+        /// What is wrong with it.
+        error: kube::Error,
+    },
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] kube::Error),
+}
+
+/// A client over TCP that never retries by itself: a write is tried again only after a new decision, and kube's own layer for retries would
+/// send the old one up to 15 times.
+///
+/// # Errors
+/// [`ConnectionError`]
+pub fn connect(config: Config) -> Result<Client, ConnectionError> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    connect_over(config, tcp)
+}
+
+/// As [`connect`], over connections of another kind.
+///
+/// # Errors
+/// [`ConnectionError`]
+pub fn connect_over<C>(config: Config, connector: C) -> Result<Client, ConnectionError>
+where
+    C: Service<Uri, Future: Send, Error: Into<BoxError>> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+{
+    if let Some(proxy) = config.proxy_url {
+        return Err(ConnectionError::Proxy(proxy));
+    }
+    let authorities = config.root_cert_file.clone();
+    let connector = config.rustls_https_connector_with_connector(connector).map_err(|error| match &authorities {
+        Some(file) => ConnectionError::Authorities { file: file.clone(), error },
+        None => ConnectionError::Config(error),
+    })?;
+    let http: HttpClient<_, Body> =
+        HttpClient::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_response(with_time_in_body)
+        .map_err(move |error| BoxError::from(in_full(&error, authorities.as_deref())))
+        .service(http);
+    Ok(Client::new(service, config.default_namespace))
+}
+
+/// hyper says of a failure to connect that it is one, and why only behind that. A certificate that nobody known has signed is told with the
+/// place where the authorities come from.
+fn in_full(error: &dyn Error, authorities: Option<&Path>) -> String {
+    let mut words = error.to_string();
+    for cause in successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !words.ends_with(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    if words.contains("invalid peer certificate: UnknownIssuer") {
+        let file = authorities.map_or_else(|| "certificate-authority of the kubeconfig".into(), Path::to_string_lossy);
+        words = format!("{words}: the certificate of the API server is not signed by a CA of {file}");
+    }
+    words
+}
+
+/// kube reads of a refusal only the body, and an API server that is overloaded says only in a header when to come back (Kubernetes:
+/// `tooManyRequests` in `filters/maxinflight.go`): this gives such an answer the body of one that says it there.
+fn with_time_in_body(response: Response<Incoming>) -> Response<Either<Incoming, Full<Bytes>>> {
+    let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u32>().ok());
+    let (StatusCode::TOO_MANY_REQUESTS, Some(seconds)) = (response.status(), seconds) else {
+        return response.map(Either::Left);
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 429, "reason": "TooManyRequests",
+        "message": "the server has too many requests and asks to come back later", "details": {"retryAfterSeconds": seconds},
+    });
+    let mut response = response.map(|_| Either::Right(Full::from(status.to_string())));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().remove(http::header::CONTENT_LENGTH);
+    response
+}

@@ -1,0 +1,70 @@
+//! Panics, each with the object that met it: [`swaplet_core::isolated`], and how tests have a defect.
+
+pub(crate) mod defects;
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+use swaplet_core::isolated::words;
+
+/// A background task ended that never ends: the process must be started anew.
+#[derive(Debug, thiserror::Error)]
+#[error("a background task has died: {0}")]
+pub struct TaskDied(pub(crate) String);
+
+impl TaskDied {
+    pub(crate) fn of(task: &str) -> Self {
+        Self(task.to_owned())
+    }
+}
+
+/// Does this for an object, and gives the words of the panic if it panics.
+///
+/// # Errors
+/// What the panic says.
+pub(crate) fn isolated<T>(object: &str, work: impl FnOnce() -> T) -> Result<T, String> {
+    swaplet_core::isolated::isolated(|| {
+        break_if_asked(object);
+        work()
+    })
+}
+
+/// As [`isolated`], of what takes time.
+///
+/// # Errors
+/// What the panic says.
+pub(crate) async fn isolated_task<T>(object: &str, work: impl Future<Output = T>) -> Result<T, String> {
+    let work = async {
+        break_if_asked(object);
+        work.await
+    };
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|panic| words(&*panic))
+}
+
+/// Nothing; in tests of this crate it panics where one asks for it. It is called for each object within what isolates it.
+#[cfg(not(test))]
+pub(crate) const fn break_if_asked(_: &str) {}
+
+#[cfg(test)]
+pub(crate) use broken::{break_for, break_if_asked};
+
+/// How tests have a defect.
+#[cfg(test)]
+mod broken {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static BROKEN: RefCell<Option<&'static str>> = const { RefCell::new(None) };
+    }
+
+    /// From now on what is done on this thread for the object of this name panics; `None`: the defect is mended.
+    pub(crate) fn break_for(object: Option<&'static str>) {
+        BROKEN.set(object);
+    }
+
+    /// Panics where that is asked for.
+    pub(crate) fn break_if_asked(object: &str) {
+        let is_broken = BROKEN.with_borrow(|broken| broken.is_some_and(|broken| broken == object));
+        assert!(!is_broken, "index out of bounds");
+    }
+}

@@ -1,0 +1,108 @@
+//! Objects for which a decision has panicked: each is left alone for a while, longer with every further time, and the others go on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use swaplet_core::report::reason::Reason;
+
+use crate::frame::isolated::isolated;
+
+/// The first pause; it doubles with each further time.
+const FIRST: Duration = Duration::from_secs(60);
+/// The longest pause. What goes well for as long counts as mended.
+const LONGEST: Duration = Duration::from_secs(900);
+
+/// The objects, by what names them in their loop.
+#[derive(Debug)]
+pub(crate) struct Defects<K> {
+    met: BTreeMap<K, Met>,
+    uncounted: u64,
+}
+
+#[derive(Debug, Default)]
+struct Met {
+    times: u32,
+    /// When it is tried again.
+    again: Duration,
+}
+
+impl<K> Default for Defects<K> {
+    fn default() -> Self {
+        Self { met: BTreeMap::new(), uncounted: 0 }
+    }
+}
+
+impl<K: Ord> Defects<K> {
+    /// Whether nothing is to be done for it now.
+    pub fn is_left_alone(&self, key: &K, now: Duration) -> bool {
+        self.left_alone_until(key, now).is_some()
+    }
+
+    /// Until when nothing is to be done for it, if that is not now.
+    pub fn left_alone_until(&self, key: &K, now: Duration) -> Option<Duration> {
+        self.met.get(key).map(|met| met.again).filter(|again| now < *again)
+    }
+
+    /// It has met a defect; when it is to be tried again.
+    pub fn meet(&mut self, key: K, now: Duration) -> Duration {
+        self.met.retain(|_, met| now < met.again + LONGEST);
+        let met = self.met.entry(key).or_default();
+        met.again = now + FIRST.saturating_mul(1 << met.times.min(16)).min(LONGEST);
+        met.times += 1;
+        self.uncounted += 1;
+        met.again
+    }
+
+    /// How many were met since this was asked the last time.
+    pub fn take_count(&mut self) -> u64 {
+        std::mem::take(&mut self.uncounted)
+    }
+}
+
+/// What is told of an object for which a decision has panicked.
+pub(crate) fn note(object: &str, defect: &str) -> String {
+    format!("nothing is done for this {object} because of a defect in swaplet; please report it, with the {object}: {defect}")
+}
+
+/// One line in the log, where an object has no Events of ours.
+pub(crate) fn log(object: &str, namespace: &str, name: &str, defect: &str) {
+    tracing::error!(reason = Reason::DecisionFailed.as_str(), namespace, name, "{}", note(object, defect));
+}
+
+/// What `read` makes of an object; one that it panics over is left alone, as one that has no name.
+pub(crate) fn read<T>(object: &'static str, read: impl FnOnce() -> Option<T>) -> Option<T> {
+    isolated(object, read).unwrap_or_else(|defect| {
+        tracing::error!(object, defect, "a defect in swaplet keeps it from reading an object; it is left alone; please report it");
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_up_to_a_limit_and_only_for_the_object_that_met_the_defect() {
+        let mut defects = Defects::default();
+        let mut now = Duration::ZERO;
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            let again = defects.meet("bad", now);
+            assert!(defects.is_left_alone(&"bad", now) && !defects.is_left_alone(&"good", now));
+            assert_eq!(defects.left_alone_until(&"bad", now), Some(again));
+            pauses.push((again - now).as_secs());
+            now = again;
+            assert!(!defects.is_left_alone(&"bad", now));
+        }
+        assert_eq!(pauses, [60, 120, 240, 480, 900, 900]);
+        assert_eq!((defects.take_count(), defects.take_count()), (6, 0));
+        now += LONGEST;
+        assert_eq!(defects.meet("bad", now) - now, FIRST, "it has gone well for so long that it counts as mended");
+    }
+
+    #[test]
+    fn an_object_over_which_reading_panics_is_left_alone() {
+        assert_eq!(read("pod", || Some(1)), Some(1));
+        assert_eq!(read::<u8>("pod", || panic!("index out of bounds")), None);
+    }
+}

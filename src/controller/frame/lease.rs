@@ -1,0 +1,267 @@
+//! Keeps a Lease in the background, so that one of several processes works: reads and writes what [`Election`] says.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease as LeaseObject, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use swaplet_core::cluster::lease::{Election, Lease, Step, Timing};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::clock::{Clock, time_of_day};
+use super::list::words;
+use super::serve::Health;
+use super::writer::FIELD_MANAGER;
+
+/// The name of the Lease.
+pub const LEASE: &str = "swaplet";
+/// What one request may take: two of them fit into the time that is left when a renewal is due.
+const REQUEST: Duration = Duration::from_secs(3);
+
+/// Whether this process may write.
+#[derive(Clone, Debug)]
+pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
+
+impl Leadership {
+    /// Of a process that is alone.
+    #[must_use]
+    pub const fn undisputed() -> Self {
+        Self(None)
+    }
+
+    /// Whether it is ours now. A process that was stopped and goes on after minutes learns here that it is not.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.0.as_ref().is_none_or(|until| until.borrow().is_some_and(|until| Instant::now() < until))
+    }
+
+    /// Completes once it is ours; `false` where nobody keeps the Lease any more.
+    pub async fn won(&mut self) -> bool {
+        while !self.holds() {
+            let Some(until) = &mut self.0 else { return true };
+            if until.changed().await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Completes once it is not ours any more.
+    pub async fn lost(&mut self) {
+        while self.holds() {
+            let Some(changes) = &mut self.0 else { return std::future::pending().await };
+            let until = changes.borrow_and_update().unwrap_or_else(Instant::now);
+            tokio::select! {
+                () = sleep_until(until) => {}
+                changed = changes.changed() => if changed.is_err() {
+                    sleep_until(until).await;
+                },
+            }
+        }
+    }
+}
+
+/// Keeps the Lease until it is [released](Self::release) or dropped.
+pub struct LeaseKeeper {
+    leadership: Leadership,
+    stop: Arc<Notify>,
+    task: JoinSet<()>,
+}
+
+impl LeaseKeeper {
+    /// Starts to compete for the Lease [`LEASE`] of this namespace. The client should be one of its own, so that no write of pods stands
+    /// in the way of a renewal. `instance` is what others are told.
+    #[must_use]
+    pub fn start(client: Client, namespace: &str, instance: &str, health: Health) -> Self {
+        let (until, receiver) = watch::channel(None);
+        let stop = Arc::new(Notify::new());
+        // Another one for each life: a name that comes back must not take up the lease of the life before.
+        let me = format!("{instance}_{:016x}", RandomState::new().build_hasher().finish());
+        let keeper = Keeper {
+            leases: Api::namespaced(client, namespace),
+            place: format!("{namespace}/{LEASE}"),
+            clock: Clock::start(),
+            timing: Timing::default(),
+            election: Election::new(me.clone().into(), Timing::default()),
+            me,
+            until,
+            health,
+            told: None,
+        };
+        let mut task = JoinSet::new();
+        task.spawn(keeper.keep(Arc::clone(&stop)));
+        Self { leadership: Leadership(Some(receiver)), stop, task }
+    }
+
+    /// What the writer asks.
+    #[must_use]
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Gives the Lease up, so that another process can take over at once.
+    pub async fn release(mut self) {
+        self.stop.notify_one();
+        let _ = timeout(REQUEST, self.task.join_next()).await;
+    }
+}
+
+/// What became of a request.
+enum Answer {
+    Read(Option<Lease>),
+    Wrote(Lease),
+    Conflict,
+    Failed(String),
+}
+
+struct Keeper {
+    leases: Api<LeaseObject>,
+    place: String,
+    clock: Clock,
+    timing: Timing,
+    me: String,
+    election: Election,
+    until: watch::Sender<Option<Instant>>,
+    health: Health,
+    /// The trouble that was told.
+    told: Option<String>,
+}
+
+impl Keeper {
+    async fn keep(mut self, stop: Arc<Notify>) {
+        loop {
+            let sent = self.clock.now();
+            let answer = match self.election.step(sent) {
+                Step::Wait(until) => {
+                    tokio::select! {
+                        () = sleep_until(self.clock.instant(until)) => continue,
+                        () = stop.notified() => return self.release().await,
+                    }
+                }
+                Step::Read => self.read().await,
+                Step::Create => self.create().await,
+                Step::Take { version, transitions } => self.take(&version, transitions).await,
+            };
+            self.learn(answer, sent);
+        }
+    }
+
+    fn learn(&mut self, answer: Answer, sent: Duration) {
+        let now = self.clock.now();
+        match answer {
+            Answer::Read(lease) => self.election.read(lease, now),
+            Answer::Wrote(lease) => self.election.wrote(lease, sent, now),
+            Answer::Conflict => self.election.conflict(),
+            Answer::Failed(error) => {
+                self.election.failed(now);
+                return self.trouble(error);
+            }
+        }
+        if self.told.take().is_some() {
+            tracing::info!(lease = self.place, "the Lease can be read and written again");
+        }
+        self.publish(now);
+    }
+
+    fn publish(&self, now: Duration) {
+        let until = self.election.leads_until().filter(|until| *until > now);
+        self.until.send_replace(until.map(|until| self.clock.instant(until)));
+        self.health.lease(if until.is_some() { None } else { Some(self.election.holder().unwrap_or("nobody yet").to_owned()) });
+    }
+
+    /// Told once, not with each try.
+    fn trouble(&mut self, error: String) {
+        self.health.lease_trouble(&error);
+        if self.told.as_ref() != Some(&error) {
+            tracing::warn!(lease = self.place, error, "cannot read or write the Lease; nothing is done without it; trying again");
+            self.told = Some(error);
+        }
+    }
+
+    async fn read(&self) -> Answer {
+        match timeout(REQUEST, self.leases.get_opt(LEASE)).await {
+            Ok(Ok(lease)) => Answer::Read(lease.map(|lease| read(&lease))),
+            Ok(Err(error)) => Answer::Failed(words(&error)),
+            Err(_) => no_answer(),
+        }
+    }
+
+    async fn create(&self) -> Answer {
+        let now = MicroTime(time_of_day());
+        let spec = LeaseSpec {
+            holder_identity: Some(self.me.clone()),
+            lease_duration_seconds: Some(self.seconds()),
+            lease_transitions: Some(0),
+            acquire_time: Some(now.clone()),
+            renew_time: Some(now),
+            ..LeaseSpec::default()
+        };
+        let lease = LeaseObject { metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() }, spec: Some(spec) };
+        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        written(timeout(REQUEST, self.leases.create(&parameters, &lease)).await)
+    }
+
+    async fn take(&self, version: &str, transitions: i32) -> Answer {
+        let now = MicroTime(time_of_day());
+        let mut spec = json!({
+            "holderIdentity": self.me,
+            "leaseDurationSeconds": self.seconds(),
+            "leaseTransitions": transitions,
+            "renewTime": now,
+        });
+        if self.election.held().is_none() {
+            spec["acquireTime"] = json!(now);
+        }
+        self.patch(version, &spec).await
+    }
+
+    /// The resourceVersion is the precondition: 409 where somebody else has written meanwhile.
+    async fn patch(&self, version: &str, spec: &serde_json::Value) -> Answer {
+        let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "spec": spec}));
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        written(timeout(REQUEST, self.leases.patch(LEASE, &parameters, &patch)).await)
+    }
+
+    async fn release(self) {
+        self.until.send_replace(None);
+        if let Some(version) = self.election.held() {
+            // A second is the least that the API server takes.
+            let spec = json!({"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": MicroTime(time_of_day())});
+            self.patch(version, &spec).await;
+        }
+    }
+
+    fn seconds(&self) -> i32 {
+        i32::try_from(self.timing.lasts.as_secs()).unwrap_or(i32::MAX)
+    }
+}
+
+fn read(lease: &LeaseObject) -> Lease {
+    let spec = lease.spec.as_ref();
+    let seconds = spec.and_then(|spec| spec.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
+    Lease {
+        version: lease.metadata.resource_version.as_deref().unwrap_or_default().into(),
+        holder: spec.and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default().into(),
+        lasts: seconds.map(Duration::from_secs),
+        transitions: spec.and_then(|spec| spec.lease_transitions).unwrap_or_default(),
+    }
+}
+
+fn written(result: Result<kube::Result<LeaseObject>, tokio::time::error::Elapsed>) -> Answer {
+    match result {
+        Ok(Ok(lease)) => Answer::Wrote(read(&lease)),
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => Answer::Conflict,
+        Ok(Err(error)) => Answer::Failed(words(&error)),
+        Err(_) => no_answer(),
+    }
+}
+
+fn no_answer() -> Answer {
+    Answer::Failed(format!("no answer in {} s", REQUEST.as_secs()))
+}

@@ -1,0 +1,123 @@
+//! Pages of lists, bounded in what they cost: an object may have 1.5 MB, and 500 of such in one answer would be all the memory there is.
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::AsyncReadExt as _;
+use kube::api::{ListParams, ObjectList, Request};
+use kube::{Api, Resource};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+
+/// The page size of kubectl and of client-go: about 4 MB of ordinary pods.
+const MOST_OBJECTS: u32 = 500;
+/// By so much a page gets smaller and larger.
+const STEP: u32 = 10;
+/// What is read of one answer: where there is more, fewer objects are asked for.
+const MOST_BYTES: usize = 8 << 20;
+/// What is read of a single object: far beyond what etcd stores.
+const MOST_OF_ONE: usize = 16 << 20;
+/// For one answer.
+const ANSWER: Duration = Duration::from_secs(30);
+/// For the answer that only says at which version the server is: a watch waits for it.
+const VERSION_ANSWER: Duration = Duration::from_secs(3);
+
+/// How many objects a page has: fewer while the last one was large.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSize(u32);
+
+impl Default for PageSize {
+    fn default() -> Self {
+        Self(MOST_OBJECTS)
+    }
+}
+
+impl PageSize {
+    fn smaller(&mut self) {
+        self.0 = (self.0 / STEP).max(1);
+    }
+
+    /// After a page of so many bytes.
+    fn adapt(&mut self, bytes: usize) {
+        if bytes > MOST_BYTES / 2 {
+            self.smaller();
+        } else if bytes < MOST_BYTES / (4 * STEP as usize) {
+            self.0 = self.0.saturating_mul(STEP).min(MOST_OBJECTS);
+        }
+    }
+
+    /// What is read of a page of this size.
+    const fn most_bytes(self) -> usize {
+        if self.0 == 1 { MOST_OF_ONE } else { MOST_BYTES }
+    }
+}
+
+/// The next page that `params` ask for, of as many objects as it may have now. Each answer is waited for so long, and no longer.
+pub(crate) async fn page<K>(api: &Api<K>, params: &ListParams, size: &mut PageSize) -> Result<kube::Result<ObjectList<K>>, Elapsed>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    loop {
+        let params = params.clone().limit(size.0);
+        let text = match timeout(ANSWER, ask(api, &params, K::metadata_api(), size.most_bytes())).await? {
+            Ok(Some(text)) => text,
+            Ok(None) if size.0 > 1 => {
+                size.smaller();
+                continue;
+            }
+            Ok(None) => return Ok(Err(kube::Error::Service(format!("an object has more than {MOST_OF_ONE} bytes").into()))),
+            Err(error) => return Ok(Err(error)),
+        };
+        size.adapt(text.len());
+        return Ok(serde_json::from_slice(&text).map_err(kube::Error::SerdeError));
+    }
+}
+
+/// The version at which the API server is now, where it says so soon: that of a list of one object, and of that the metadata. Without
+/// selectors, for with them the server may read every object until one fits.
+pub(crate) async fn present_version<K: Resource + Clone>(api: &Api<K>) -> Option<String> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+    }
+    let text = timeout(VERSION_ANSWER, ask(api, &ListParams::default().limit(1), true, MOST_OF_ONE)).await.ok()?.ok()??;
+    Some(serde_json::from_slice::<List>(&text).ok()?.metadata.resource_version)
+}
+
+/// The answer; `None` where it has more bytes than these.
+async fn ask<K: Resource + Clone>(api: &Api<K>, params: &ListParams, metadata: bool, most: usize) -> kube::Result<Option<Vec<u8>>> {
+    let request = Request::new(api.resource_url());
+    let request = if metadata { request.list_metadata(params) } else { request.list(params) };
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    // As kube's own list: the name of the span.
+    request.extensions_mut().insert("list");
+    let answer = api.clone().into_client().request_stream(request).await?;
+    let mut text = Vec::new();
+    let mut answer = pin!(answer.take(u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1)));
+    answer.read_to_end(&mut text).await.map_err(|error| kube::Error::Service(error.into()))?;
+    Ok((text.len() <= most).then_some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a8_pages_get_smaller_while_they_are_large_and_larger_again() {
+        let mut size = PageSize::default();
+        let mut after = |bytes| {
+            size.adapt(bytes);
+            size.0
+        };
+        assert_eq!([after(6 << 20), after(6 << 20), after(6 << 20), after(6 << 20)], [50, 5, 1, 1]);
+        assert_eq!([after(1 << 20), after(1 << 10), after(1 << 10), after(1 << 10), after(1 << 10)], [1, 10, 100, 500, 500]);
+    }
+}

@@ -1,0 +1,283 @@
+//! What is counted and measured. Every label has a closed set of values: none is the name of an object.
+
+mod ages;
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::report::decision::Rung;
+use swaplet_core::report::reason::Reason;
+use tokio::time::Instant;
+
+use self::ages::{Ages, Oldest};
+use super::watch::age::WatchAges;
+
+/// Of waits and ends: from a quick write (0.1 s) over a kubelet's usual two seconds to sidecars that take hours to be ended.
+const DELAYS: [f64; 14] = [0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0];
+/// Of one request: from a good round trip to the longest `--write-timeout`.
+const ROUND_TRIPS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 120.0];
+/// Of one pull of an image: from a few layers that are mostly there to images of models, on a slow line.
+const PULLS: [f64; 11] = [0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReason {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResource {
+    resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByOutcome {
+    resource: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByMethod {
+    method: &'static str,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByVerdict {
+    verdict: &'static str,
+    class: &'static str,
+}
+
+/// How long something has taken, and what it depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// By the clock of this process: times in statuses are whole seconds of other machines' clocks.
+    pub after: Duration,
+    /// The way that was tried.
+    pub method: Rung,
+    /// The class of the pod's node, when the pod was decided about.
+    pub class: NodeClass,
+}
+
+/// The metrics of one controller.
+#[derive(Clone)]
+pub struct Metrics {
+    decisions: Family<ByReason, Counter>,
+    pods: Family<ByReason, Gauge>,
+    verdicts: Family<ByVerdict, Counter>,
+    writes: Family<ByOutcome, Counter>,
+    write_durations: Family<ByResource, Histogram, fn() -> Histogram>,
+    writes_in_flight: Gauge,
+    watch_troubles: Family<ByResource, Counter>,
+    /// 1 in the process that leads, or is alone.
+    pub leads: Gauge,
+    /// Pods that wait for a write.
+    pub waiting: Gauge,
+    /// Requests to restart containers that are not completed.
+    pub requests: Gauge,
+    /// Jobs that pull images and are not completed.
+    pub pull_jobs: Gauge,
+    /// Pods that wait for others of their Job.
+    pub waiting_for_headroom: Gauge,
+    /// How long ago the API server was last heard of.
+    pub watch_ages: WatchAges,
+    oldest: Oldest,
+    until_written: Family<ByMethod, Histogram, fn() -> Histogram>,
+    until_ended: Family<ByMethod, Histogram, fn() -> Histogram>,
+    pulls: Histogram,
+}
+
+impl Metrics {
+    /// The metrics, registered under the prefix `swaplet`.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::new();
+        let registry = registry.sub_registry_with_prefix("swaplet");
+        registry.register("build", "The version of swaplet", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        metrics.register_state(registry);
+        metrics.register_work(registry);
+        metrics.begin_at_zero();
+        metrics
+    }
+
+    fn new() -> Self {
+        Self {
+            decisions: Family::default(),
+            pods: Family::default(),
+            verdicts: Family::default(),
+            writes: Family::default(),
+            write_durations: Family::new_with_constructor(|| Histogram::new(ROUND_TRIPS)),
+            writes_in_flight: Gauge::default(),
+            watch_troubles: Family::default(),
+            leads: Gauge::default(),
+            waiting: Gauge::default(),
+            requests: Gauge::default(),
+            pull_jobs: Gauge::default(),
+            waiting_for_headroom: Gauge::default(),
+            watch_ages: WatchAges::default(),
+            oldest: Oldest::default(),
+            until_written: Family::new_with_constructor(|| Histogram::new(DELAYS)),
+            until_ended: Family::new_with_constructor(|| Histogram::new(DELAYS)),
+            pulls: Histogram::new(PULLS),
+        }
+    }
+
+    /// What is there now.
+    fn register_state(&self, registry: &mut Registry) {
+        let mut register = |name, help, gauge: &Gauge| registry.register(name, help, gauge.clone());
+        register("leads", "Whether this process leads, or is alone", &self.leads);
+        register("waiting", "Pods that wait for a write", &self.waiting);
+        register("waiting_for_headroom", "Pods that wait until a swap does not fail their Job any more", &self.waiting_for_headroom);
+        register("requests", "ContainerRecreateRequests that are kept, because something is to be done for them", &self.requests);
+        register("pull_jobs", "Jobs that pull images and are not completed", &self.pull_jobs);
+        register("writes_in_flight", "Requests that write and have not been answered", &self.writes_in_flight);
+        registry.register("pods", "Pods that are kept, by the latest decision about them", self.pods.clone());
+        registry.register_collector(Box::new(Ages { watches: self.watch_ages.clone(), oldest: self.oldest.clone() }));
+    }
+
+    /// What was done.
+    fn register_work(&self, registry: &mut Registry) {
+        registry.register("decisions", "Changes of the decision about a pod, by reason", self.decisions.clone());
+        let verdicts = self.verdicts.clone();
+        registry.register("node_verdicts", "What pods have proved about how their node treats a changed image", verdicts);
+        registry.register("writes", "Requests that write, by resource and outcome", self.writes.clone());
+        registry.register("watch_troubles", "Failures to list or watch, by resource", self.watch_troubles.clone());
+        let (durations, written, ended) = (self.write_durations.clone(), self.until_written.clone(), self.until_ended.clone());
+        registry.register_with_unit("write_duration", "How long requests that write take", Unit::Seconds, durations);
+        let help = "From the mains of a pod seen done to a write to end it applied";
+        registry.register_with_unit("mains_done_to_write", help, Unit::Seconds, written);
+        registry.register_with_unit("write_to_end", "From the first write to end a pod to its end", Unit::Seconds, ended);
+        registry.register_with_unit("image_pull", "How long kubelets have pulled images for jobs", Unit::Seconds, self.pulls.clone());
+    }
+
+    /// Counters that alerts are about are there from the start: Prometheus sees no increase in a counter that appears with its first count.
+    fn begin_at_zero(&self) {
+        for reason in Reason::ALL {
+            drop(self.decisions.get_or_create(&ByReason { reason: reason.as_str() }));
+        }
+        for (resource, outcome) in product(["pods", "pods/status", PLURAL, "events"], ["applied", "conflict", "gone", "denied", "failed"]) {
+            drop(self.writes.get_or_create(&ByOutcome { resource, outcome }));
+        }
+        for (verdict, class) in product(Proved::ALL.map(Proved::as_str), NodeClass::ALL.map(NodeClass::as_str)) {
+            drop(self.verdicts.get_or_create(&ByVerdict { verdict, class }));
+        }
+        for resource in ["pods", "jobs", "nodes"] {
+            drop(self.watch_troubles.get_or_create(&ByResource { resource }));
+        }
+    }
+
+    /// The decision about a pod has become this one.
+    pub fn decided(&self, reason: Reason) {
+        self.decisions.get_or_create(&ByReason { reason: reason.as_str() }).inc();
+    }
+
+    /// Decisions about objects that are no pods have panicked, so often.
+    pub fn decisions_failed(&self, times: u64) {
+        self.decisions.get_or_create(&ByReason { reason: Reason::DecisionFailed.as_str() }).inc_by(times);
+    }
+
+    /// So many pods are kept for this reason.
+    pub fn kept(&self, reason: Reason, pods: usize) {
+        self.pods.get_or_create(&ByReason { reason: reason.as_str() }).set(i64::try_from(pods).unwrap_or(i64::MAX));
+    }
+
+    /// How many pods are kept.
+    #[must_use]
+    pub fn pods(&self) -> i64 {
+        let pods = |reason: Reason| self.pods.get(&ByReason { reason: reason.as_str() }).map_or(0, |pods| pods.get());
+        Reason::ALL.into_iter().map(pods).sum()
+    }
+
+    /// Since when the pod waits for its end that waits longest; `None` where none does.
+    pub fn oldest_since(&self, since: Option<Instant>) {
+        self.oldest.set(since);
+    }
+
+    /// A pod has proved this on a node that was taken for this class.
+    pub fn learned(&self, verdict: Proved, class: NodeClass) {
+        self.verdicts.get_or_create(&ByVerdict { verdict: verdict.as_str(), class: class.as_str() }).inc();
+    }
+
+    /// A write to `resource` had this outcome.
+    pub fn wrote(&self, resource: &'static str, outcome: &'static str) {
+        self.writes.get_or_create(&ByOutcome { resource, outcome }).inc();
+    }
+
+    /// A write to `resource` is sent; [`InFlight::answered`] when it comes back.
+    #[must_use]
+    pub fn sends(&self, resource: &'static str) -> InFlight {
+        self.writes_in_flight.inc();
+        InFlight { metrics: self.clone(), resource, since: Instant::now() }
+    }
+
+    /// Objects could not be listed or watched.
+    pub fn watch_trouble(&self, resource: &'static str) {
+        self.watch_troubles.get_or_create(&ByResource { resource }).inc();
+    }
+
+    /// A write was applied so long after the mains were seen done.
+    pub fn written_after(&self, timed: Timed) {
+        observe(&self.until_written, timed);
+    }
+
+    /// A pod is finished, so long after its first write.
+    pub fn ended_after(&self, timed: Timed) {
+        observe(&self.until_ended, timed);
+    }
+
+    /// A kubelet has pulled an image for a job, which took so long.
+    pub fn pulled(&self, took: Duration) {
+        self.pulls.observe(took.as_secs_f64());
+    }
+
+    /// This process has no pods any more: it does not lead, or it ends.
+    pub fn nothing_kept(&self) {
+        self.pods.clear();
+        self.oldest_since(None);
+        for gauge in [&self.waiting, &self.waiting_for_headroom, &self.requests, &self.pull_jobs] {
+            gauge.set(0);
+        }
+    }
+}
+
+fn product<const M: usize>(
+    one: impl IntoIterator<Item = &'static str>,
+    other: [&'static str; M],
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    one.into_iter().flat_map(move |one| other.map(|other| (one, other)))
+}
+
+fn observe(family: &Family<ByMethod, Histogram, fn() -> Histogram>, timed: Timed) {
+    let Timed { after, method, class } = timed;
+    family.get_or_create(&ByMethod { method: method.as_str(), class: class.as_str() }).observe(after.as_secs_f64());
+}
+
+/// A write that is under way, also one that is given up.
+pub struct InFlight {
+    metrics: Metrics,
+    resource: &'static str,
+    since: Instant,
+}
+
+impl InFlight {
+    /// It was answered, or nobody waits for the answer any more.
+    pub fn answered(self, outcome: &'static str) {
+        self.metrics.wrote(self.resource, outcome);
+        let by_resource = ByResource { resource: self.resource };
+        self.metrics.write_durations.get_or_create(&by_resource).observe(self.since.elapsed().as_secs_f64());
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.metrics.writes_in_flight.dec();
+    }
+}

@@ -1,0 +1,48 @@
+//! Metrics that grow by themselves: they are computed whenever somebody asks.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+use tokio::time::Instant;
+
+use crate::frame::watch::age::WatchAges;
+
+/// Since when the pod waits for its end that waits longest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Oldest(Arc<Mutex<Option<Instant>>>);
+
+impl Oldest {
+    pub(crate) fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    fn age(&self) -> Duration {
+        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Ages {
+    pub(crate) watches: WatchAges,
+    pub(crate) oldest: Oldest,
+}
+
+impl Collector for Ages {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let help = "How long ago the API server was last heard of on a watch, by resource";
+        let mut ages = encoder.encode_descriptor("watch_age", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        for (resource, age) in self.watches.all() {
+            ConstGauge::new(age.as_secs_f64()).encode(ages.encode_family(&[("resource", &*resource)])?)?;
+        }
+        let help = "How long ago the mains of the pod were seen done that waits longest for its end";
+        let oldest = encoder.encode_descriptor("mains_done_oldest", help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        ConstGauge::new(self.oldest.age().as_secs_f64()).encode(oldest)
+    }
+}

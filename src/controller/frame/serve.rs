@@ -1,0 +1,260 @@
+//! Health and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`.
+
+mod connections;
+pub(crate) mod rights;
+pub(crate) mod sight;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{Response, StatusCode};
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+
+use self::sight::{STALE, Sight};
+use super::watch::age::WatchAges;
+pub use connections::serve;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Whether everything is seen that is watched, and if not, why.
+#[derive(Clone, Default)]
+pub struct Health(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    pods: Sight,
+    /// Jobs that cannot be seen do not keep other pods from their end.
+    jobs: Sight,
+    nodes: Option<String>,
+    /// Of pods and of Jobs, why they cannot be seen in some of the namespaces.
+    hidden: BTreeMap<&'static str, Vec<String>>,
+    /// Who leads, where it is somebody else.
+    leader: Option<String>,
+    lease_trouble: Option<String>,
+    /// The ages of all watches.
+    watches: WatchAges,
+    /// What is not done because a right is missing, and in which namespace (empty: in all), each with the words of the API server.
+    lacks: BTreeMap<(&'static str, Box<str>), String>,
+}
+
+impl State {
+    /// The watch that was heard of longest ago, if that is too long.
+    fn stale(&self) -> Option<String> {
+        let (resource, age) = self.watches.all().into_iter().max_by_key(|(_, age)| *age).filter(|(_, age)| *age > STALE)?;
+        Some(format!("nothing was heard of {resource} for {} s, so what is seen of them may be old", age.as_secs()))
+    }
+
+    /// `ok`, and what is not.
+    fn remarks(&self) -> String {
+        let hidden = self.hidden.values().flatten().map(|error| format!("nothing is done in a namespace: {error}"));
+        let nodes = self.nodes.iter().map(|error| format!("every node counts as Unknown, because nodes cannot be looked at: {error}"));
+        let lacks = self.lacks.iter().map(|((what, _), error)| format!("{what}: {error}"));
+        let remarks: Vec<_> = hidden.chain(nodes).chain(lacks).collect();
+        if remarks.is_empty() { "ok".to_owned() } else { format!("ok, but {}", remarks.join("; ")) }
+    }
+}
+
+impl Health {
+    /// These are the ages of the watches of this process.
+    pub fn watches(&self, ages: &WatchAges) {
+        self.state().watches = ages.clone();
+    }
+
+    /// All pods were listed.
+    pub fn pods_listed(&self) {
+        self.state().pods.listed();
+    }
+
+    /// A watch of pods was opened then.
+    pub fn pods_current(&self, since: Instant) {
+        self.state().pods.current(since);
+    }
+
+    /// Pods could not be listed or watched.
+    pub fn pods_trouble(&self, error: &str) {
+        self.state().pods.trouble(error);
+    }
+
+    /// Nodes are seen.
+    pub fn nodes_seen(&self) {
+        self.state().nodes = None;
+    }
+
+    /// Nodes must not be looked at. The controller works without, so this is told and does not make it unready.
+    pub fn nodes_hidden(&self, error: &str) {
+        self.state().nodes = Some(error.to_owned());
+    }
+
+    /// These objects are listed anew, wherever they can be.
+    pub fn nothing_hidden(&self, what: &'static str) {
+        self.state().hidden.remove(what);
+    }
+
+    /// These objects must not be listed in one of the namespaces. The work in others goes on, so this is told and does not make it
+    /// unready.
+    pub fn hidden(&self, what: &'static str, error: &str) {
+        self.state().hidden.entry(what).or_default().push(error.to_owned());
+    }
+
+    /// A watch of Jobs was opened then.
+    pub fn jobs_current(&self, since: Instant) {
+        self.state().jobs.current(since);
+    }
+
+    /// Jobs could not be listed or watched; whether this is new.
+    #[must_use]
+    pub fn jobs_trouble(&self, error: &str) -> bool {
+        self.state().jobs.trouble(error)
+    }
+
+    /// The Lease can be read and written; who leads, where it is somebody else.
+    pub fn lease(&self, leader: Option<String>) {
+        let mut state = self.state();
+        state.leader = leader;
+        state.lease_trouble = None;
+    }
+
+    /// The Lease could not be read or written.
+    pub fn lease_trouble(&self, error: &str) {
+        self.state().lease_trouble = Some(error.to_owned());
+    }
+
+    /// `what` cannot be done, because a right is missing or for another reason that lasts; whether this is new. Everything else goes on,
+    /// so this is told and does not make it unready.
+    pub fn lacks(&self, what: &'static str, error: &str) -> bool {
+        self.lacks_in(what, "", error)
+    }
+
+    /// As [`lacks`](Self::lacks), in one namespace.
+    pub fn lacks_in(&self, what: &'static str, namespace: &str, error: &str) -> bool {
+        self.state().lacks.insert((what, namespace.into()), error.to_owned()).is_none()
+    }
+
+    /// `what` was done.
+    pub fn has(&self, what: &'static str) {
+        self.has_in(what, "");
+    }
+
+    /// `what` was done in this namespace.
+    pub fn has_in(&self, what: &'static str, namespace: &str) {
+        self.state().lacks.remove(&(what, namespace.into()));
+    }
+
+    /// How it is going; `Err` with the reason where not everything is seen that should be.
+    ///
+    /// # Errors
+    /// What keeps the controller from seeing pods, Jobs or anything else that it watches, or from leading, in words.
+    pub fn ready(&self) -> Result<String, String> {
+        let state = self.state();
+        if let Some(error) = &state.lease_trouble {
+            return Err(format!("cannot read or write the Lease: {error}"));
+        }
+        if let Some(leader) = &state.leader {
+            return Ok(format!("ok, standing by: {leader} leads"));
+        }
+        match (state.pods.why_not(), state.jobs.why_not()) {
+            (Some(error), _) => Err(format!("cannot watch pods: {error}")),
+            (None, _) if !state.pods.is_listed() => Err("the first list of pods is not complete".to_owned()),
+            (None, Some(error)) => Err(format!("cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: {error}")),
+            (None, None) => state.stale().map_or_else(|| Ok(state.remarks()), Err),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn answer(path: &str, registry: &Registry, health: &Health) -> Response<String> {
+    match path {
+        "/healthz" => response(StatusCode::OK, PLAIN, "ok\n".to_owned()),
+        "/readyz" => match health.ready() {
+            Ok(how) => response(StatusCode::OK, PLAIN, format!("{how}\n")),
+            Err(why) => response(StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
+        },
+        "/metrics" => {
+            let mut text = String::new();
+            match prometheus_client::encoding::text::encode(&mut text, registry) {
+                Ok(()) => response(StatusCode::OK, OPEN_METRICS, text),
+                Err(_) => response(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, String::new()),
+            }
+        }
+        _ => response(StatusCode::NOT_FOUND, PLAIN, "try /healthz, /readyz or /metrics\n".to_owned()),
+    }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: String) -> Response<String> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use swaplet_core::cluster::node_class::NodeClass;
+    use swaplet_core::report::decision::Rung;
+    use swaplet_core::report::reason::Reason;
+
+    use super::*;
+    use crate::frame::metrics::{Metrics, Timed};
+
+    #[test]
+    fn readiness_says_why_not() {
+        let (registry, health) = (Registry::default(), Health::default());
+        let ready = |health: &Health| answer("/readyz", &registry, health);
+        assert_eq!(ready(&health).status(), StatusCode::SERVICE_UNAVAILABLE);
+        health.pods_listed();
+        assert_eq!(ready(&health).status(), StatusCode::OK);
+        health.pods_trouble("list: forbidden");
+        let response = ready(&health);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.body(), "cannot watch pods: list: forbidden\n");
+        health.pods_current(Instant::now());
+        health.nodes_hidden("nodes is forbidden");
+        let response = ready(&health);
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.body().contains("every node counts as Unknown") && response.body().contains("forbidden"), "{}", response.body());
+        health.nodes_seen();
+        assert_eq!(ready(&health).body(), "ok\n");
+        health.hidden("pods", "pods is forbidden in the namespace a");
+        assert_eq!(ready(&health).body(), "ok, but nothing is done in a namespace: pods is forbidden in the namespace a\n");
+        health.nothing_hidden("jobs");
+        assert!(ready(&health).body().contains("namespace a"));
+        health.nothing_hidden("pods");
+        assert_eq!(ready(&health).body(), "ok\n");
+        assert!(health.jobs_trouble("list: forbidden"));
+        assert!(!health.jobs_trouble("list: forbidden"));
+        let response = ready(&health);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.body(), "cannot watch Jobs, so pods of Jobs under OnFailure may have to wait: list: forbidden\n");
+        health.jobs_current(Instant::now());
+        assert_eq!(ready(&health).status(), StatusCode::OK);
+        assert!(health.lacks("Events cannot be sent", "forbidden"));
+        assert!(!health.lacks("Events cannot be sent", "forbidden"));
+        assert_eq!(
+            (ready(&health).status(), ready(&health).into_body()),
+            (StatusCode::OK, "ok, but Events cannot be sent: forbidden\n".to_owned())
+        );
+        health.has("Events cannot be sent");
+        assert_eq!(ready(&health).body(), "ok\n");
+        assert_eq!(answer("/healthz", &registry, &health).status(), StatusCode::OK);
+        assert_eq!(answer("/other", &registry, &health).status(), StatusCode::NOT_FOUND);
+    }
+
+    #[test]
+    fn decisions_and_writes_are_counted_by_closed_labels() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        metrics.decided(Reason::SidecarSwapped);
+        metrics.wrote("pods", "applied");
+        let after = std::time::Duration::from_millis(1900);
+        metrics.ended_after(Timed { after, method: Rung::Swap, class: NodeClass::Kubelet });
+        let text = answer("/metrics", &registry, &Health::default()).into_body();
+        assert!(text.contains("swaplet_decisions_total{reason=\"SidecarSwapped\"} 1"), "{text}");
+        assert!(text.contains("swaplet_writes_total{resource=\"pods\",outcome=\"applied\"} 1"), "{text}");
+        assert!(text.contains("swaplet_write_to_end_seconds_bucket{le=\"2.0\",method=\"swap\",class=\"Kubelet\"} 1"), "{text}");
+    }
+}

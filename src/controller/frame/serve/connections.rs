@@ -1,0 +1,174 @@
+//! Who is answered, and for how long: the port has no authentication, so nobody who only connects may cost anything.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::registry::Registry;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::{Health, answer};
+
+/// Connections at once. Kubelets and Prometheus need two or three.
+const CONNECTIONS: usize = 64;
+/// Those of one address.
+const OF_ONE_PEER: usize = 16;
+/// Who has not sent the headers of a request by then is gone.
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+/// After an error, which lasts where it is a lack of file descriptors.
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
+
+/// Serves whoever connects, for ever.
+pub async fn serve(listener: TcpListener, registry: Arc<Registry>, health: Health) {
+    serve_those(accepted_by(listener), HEADERS_WITHIN, registry, health).await;
+}
+
+type Accepted = std::io::Result<(TcpStream, SocketAddr)>;
+type Accepting = Pin<Box<dyn Future<Output = Accepted> + Send>>;
+
+fn accepted_by(listener: TcpListener) -> impl FnMut() -> Accepting {
+    let listener = Arc::new(listener);
+    move || {
+        let listener = listener.clone();
+        Box::pin(async move { listener.accept().await })
+    }
+}
+
+/// Each connection is for one request: so none is kept by who does not ask.
+async fn serve_those<F>(mut accept: impl FnMut() -> F, headers_within: Duration, registry: Arc<Registry>, health: Health)
+where
+    F: Future<Output = Accepted>,
+{
+    let (connections, peers) = (Arc::new(Semaphore::new(CONNECTIONS)), Peers::default());
+    loop {
+        // Others wait in the kernel, which takes so many and no more.
+        let Ok(permit) = connections.clone().acquire_owned().await else { return };
+        let (stream, address) = match accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::debug!(%error, "a connection cannot be accepted");
+                sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
+        let Some(of_peer) = peers.one_more(address.ip()) else { continue };
+        let (registry, health) = (registry.clone(), health.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let response = answer(request.uri().path(), &registry, &health);
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(headers_within).keep_alive(false);
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            let _held = (permit, of_peer);
+            // Also one that reads its answer slowly has an end.
+            let _ = timeout(headers_within * 2, connection).await;
+        });
+    }
+}
+
+/// How many connections each address has, so that no pod takes all.
+#[derive(Clone, Default)]
+struct Peers(Arc<Mutex<BTreeMap<IpAddr, usize>>>);
+
+/// One of them, as long as it is held.
+struct OfPeer(Peers, IpAddr);
+
+impl Peers {
+    fn one_more(&self, address: IpAddr) -> Option<OfPeer> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        (*count < OF_ONE_PEER).then(|| {
+            *count += 1;
+            OfPeer(self.clone(), address)
+        })
+    }
+}
+
+impl Drop for OfPeer {
+    fn drop(&mut self) {
+        let Self(Peers(counts), address) = self;
+        let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// What is answered to a request for `/healthz` from this address, or nothing.
+    async fn healthz(server: SocketAddr, from: &str) -> String {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{from}:0").parse().unwrap()).unwrap();
+        let mut stream = socket.connect(server).await.unwrap();
+        let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let mut answer = Vec::new();
+        let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a17_who_connects_and_sends_nothing_keeps_nobody_else_waiting_and_is_gone_soon() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let within = Duration::from_secs(5);
+        let server = tokio::spawn(async move {
+            serve_those(accepted_by(listener), within, Arc::default(), Health::default()).await;
+        });
+        let mut silent = Vec::new();
+        for _ in 0..200 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        assert!(healthz(address, "127.0.0.2").await.starts_with("HTTP/1.1 200"), "another address is answered");
+        assert_eq!(healthz(address, "127.0.0.1").await, "", "one address has so many connections and no more");
+        for stream in &mut silent {
+            let mut nothing = Vec::new();
+            let ended = timeout(within * 4, stream.read_to_end(&mut nothing)).await;
+            assert!(ended.is_ok(), "a connection without a request has an end");
+        }
+        assert!(healthz(address, "127.0.0.1").await.starts_with("HTTP/1.1 200"));
+        server.abort();
+    }
+
+    #[tokio::test]
+    async fn a17_one_connection_is_for_one_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(serve(listener, Arc::default(), Health::default()));
+        let answer = timeout(Duration::from_secs(2), healthz(address, "127.0.0.1")).await;
+        assert!(answer.is_ok_and(|answer| answer.contains("connection: close")), "it ends with the answer");
+        server.abort();
+    }
+
+    /// Without file descriptors each try fails at once.
+    #[tokio::test(start_paused = true)]
+    async fn a17_an_error_that_lasts_is_not_met_over_and_over() {
+        let tries = std::cell::Cell::new(0);
+        let accept = || {
+            tries.set(tries.get() + 1);
+            std::future::ready(Err(std::io::Error::other("too many open files")))
+        };
+        let serving = serve_those(accept, HEADERS_WITHIN, Arc::default(), Health::default());
+        assert!(timeout(Duration::from_secs(60), serving).await.is_err());
+        assert!((30..=61).contains(&tries.get()), "{}", tries.get());
+    }
+}

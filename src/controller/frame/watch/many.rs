@@ -1,0 +1,216 @@
+//! The watches of several namespaces as one. Each namespace is listed by itself: only the first list is one of all, and tells its end when
+//! each namespace has been listed. One that is listed again later is told by what has changed in it.
+//!
+//! A namespace that must not be listed counts as empty, so that the others go on: its RoleBinding goes with the namespace itself. Where that is
+//! wanted ([`Unlisted::AreHidden`]) so does one whose list keeps failing while others are seen.
+
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use self::place::{Place, Take};
+use super::age::WatchAges;
+use super::{BUFFER, Event, HEALTHY, PAUSE, watch_noted};
+
+/// What a namespace is taken for whose list keeps failing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unlisted {
+    /// It is waited for, and what was seen of it before stays. Right where something is done about objects that are gone.
+    AreWaitedFor,
+    /// It counts as empty for as long as others are seen: right where nothing is done about what is not seen.
+    AreHidden,
+}
+
+/// Starts watching, wherever `apis` are. The stream ends only when the receiver is dropped, or a watch has died.
+pub fn watch_all<K>(apis: Vec<Api<K>>, field_selector: &str) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watch_all_noted(apis, field_selector, &WatchAges::default())
+}
+
+/// As [`watch_all`]; their ages are noted.
+pub fn watch_all_noted<K>(apis: Vec<Api<K>>, field_selector: &str, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watch_all_selected(apis, &ListParams::default().fields(field_selector), ages)
+}
+
+/// As [`watch_all_noted`], of what the selectors of `params` select.
+pub fn watch_all_selected<K>(apis: Vec<Api<K>>, params: &ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watch_all_kept(apis, params, ages, Unlisted::AreWaitedFor, K::clone)
+}
+
+/// As [`watch_all_selected`]. Of each object of several namespaces `keep` makes what its end is told with: less than all of it where much
+/// is watched.
+pub fn watch_all_kept<K>(
+    mut apis: Vec<Api<K>>,
+    params: &ListParams,
+    ages: &WatchAges,
+    unlisted: Unlisted,
+    keep: fn(&K) -> K,
+) -> mpsc::Receiver<Event<K>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    match apis.pop() {
+        Some(only) if apis.is_empty() => return watch_noted(only, params.clone(), ages),
+        Some(last) => apis.push(last),
+        None => {}
+    }
+    let (events, receiver) = mpsc::channel(BUFFER);
+    let (params, ages) = (params.clone(), ages.clone());
+    tokio::spawn(async move {
+        let mut failures = 0;
+        loop {
+            let began = Instant::now();
+            let watches = apis.iter().map(|api| watch_noted(api.clone(), params.clone(), &ages)).collect();
+            if Round::new(watches, &events, unlisted, keep).run().await.is_err() {
+                return;
+            }
+            failures = if began.elapsed() > HEALTHY { 0 } else { failures + 1 };
+            sleep(pause(failures)).await;
+        }
+    });
+    receiver
+}
+
+/// None after a round that lived for long.
+fn pause(failures: u32) -> Duration {
+    if failures == 0 { Duration::ZERO } else { PAUSE.0.saturating_mul(1 << failures.min(16)).min(PAUSE.1) }
+}
+
+/// Nobody listens any more, or a watch has died.
+struct Closed;
+
+/// All watches, until one that was hidden is seen again.
+struct Round<'a, K> {
+    watches: Vec<mpsc::Receiver<Event<K>>>,
+    /// The one that has told something last.
+    last: usize,
+    places: Vec<Place<K>>,
+    unlisted: Unlisted,
+    /// What is told once the list is complete: of each namespace that is hidden, why.
+    hidden: Vec<Event<K>>,
+    complete: bool,
+    /// The time that was told last of the watch that was opened first.
+    current: Option<Instant>,
+    events: &'a mpsc::Sender<Event<K>>,
+}
+
+impl<'a, K: Resource + Send + 'static> Round<'a, K> {
+    fn new(watches: Vec<mpsc::Receiver<Event<K>>>, events: &'a mpsc::Sender<Event<K>>, unlisted: Unlisted, keep: fn(&K) -> K) -> Self {
+        let places = watches.iter().map(|_| Place::new(keep)).collect();
+        Self { watches, last: 0, places, unlisted, hidden: Vec::new(), complete: false, current: None, events }
+    }
+
+    /// Comes back when everything has to be listed again.
+    async fn run(mut self) -> Result<(), Closed> {
+        self.send(Event::ListStart).await?;
+        loop {
+            let (index, event) = tokio::select! {
+                next = next(&mut self.watches, &mut self.last) => next?,
+                () = self.events.closed() => return Err(Closed),
+            };
+            let may_hide = self.unlisted == Unlisted::AreHidden && self.others_are_seen(index);
+            match self.places[index].take(event, may_hide) {
+                Take::Pass(events) => {
+                    for event in events {
+                        self.pass(event).await?;
+                    }
+                }
+                Take::Hide { gone, why } => {
+                    self.hidden.push(why);
+                    for event in gone {
+                        self.pass(event).await?;
+                    }
+                }
+                Take::SeenAgain => return Ok(()),
+            }
+            self.complete_list().await?;
+        }
+    }
+
+    fn others_are_seen(&self, index: usize) -> bool {
+        self.places.iter().enumerate().any(|(other, place)| other != index && place.is_watched())
+    }
+
+    async fn pass(&mut self, event: Event<K>) -> Result<(), Closed> {
+        match event {
+            // Until the list is complete, what is new is a part of it; later nothing is.
+            Event::Applied(object) if !self.complete => self.send(Event::Listed(object)).await,
+            Event::Listed(object) if self.complete => self.send(Event::Applied(object)).await,
+            Event::Current(_) => self.tell_current().await,
+            event => self.send(event).await,
+        }
+    }
+
+    /// What is seen is as old as the watch that was opened first, once each was that may be. So a watch that was opened says nothing about
+    /// the trouble of another.
+    async fn tell_current(&mut self) -> Result<(), Closed> {
+        let seen = self.places.iter().filter(|place| !place.is_hidden());
+        let oldest = seen.map(Place::current).min().flatten();
+        match oldest {
+            Some(since) if self.current < oldest => {
+                self.current = oldest;
+                self.send(Event::Current(since)).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The list is complete as soon as nobody is waited for. Where everything is hidden, there is none.
+    async fn complete_list(&mut self) -> Result<(), Closed> {
+        if self.places.iter().all(Place::is_hidden) {
+            return match std::mem::take(&mut self.hidden).pop() {
+                Some(why) => self.send(why).await,
+                None => Ok(()),
+            };
+        }
+        if !self.complete && !self.places.iter().any(Place::is_waited_for) {
+            self.complete = true;
+            self.send(Event::ListEnd).await?;
+        }
+        if self.complete {
+            for why in std::mem::take(&mut self.hidden) {
+                let (Event::Forbidden(why) | Event::Trouble(why)) = why else { continue };
+                self.send(Event::Hidden(why)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, event: Event<K>) -> Result<(), Closed> {
+        self.events.send(event).await.map_err(|_| Closed)
+    }
+}
+
+/// What one of the watches tells next, with its number. They take turns.
+async fn next<K>(watches: &mut [mpsc::Receiver<Event<K>>], last: &mut usize) -> Result<(usize, Event<K>), Closed> {
+    poll_fn(|context| {
+        let count = watches.len();
+        for index in (1..=count).map(|step| (*last + step) % count) {
+            if let Poll::Ready(event) = watches[index].poll_recv(context) {
+                *last = index;
+                return Poll::Ready(event.map(|event| (index, event)).ok_or(Closed));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

@@ -1,0 +1,134 @@
+//! Watches of single objects, each by its name, or of a few, for as long as they are needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::Api;
+use kube::api::ListParams;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::age::WatchAges;
+use super::{Event, watch_chosen};
+
+/// Events between the watches and the loop.
+const BUFFER: usize = 256;
+
+/// The watches: `K` names an object, and `T` is what is passed on of it.
+pub struct NamedWatches<K, T> {
+    open: Open<K, T>,
+    ages: WatchAges,
+    watches: BTreeMap<K, Watch>,
+    listener: mpsc::Sender<(K, Event<T>)>,
+    receiver: mpsc::Receiver<(K, Event<T>)>,
+}
+
+/// Starts a watch.
+type Open<K, T> = Box<dyn Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync>;
+
+/// Where the events of a watch go.
+pub struct Listener<K, T> {
+    key: K,
+    ages: WatchAges,
+    sender: mpsc::Sender<(K, Event<T>)>,
+}
+
+/// It ends when it is dropped.
+struct Watch(JoinHandle<()>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<K: Ord + Clone + Send + 'static, T: Send + 'static> NamedWatches<K, T> {
+    /// Nothing is watched yet; `open` starts a watch with [`Listener::watch`], whose age is noted in `ages`.
+    #[must_use]
+    pub fn new(ages: WatchAges, open: impl Fn(&K, Listener<K, T>) -> JoinHandle<()> + Send + Sync + 'static) -> Self {
+        let (listener, receiver) = mpsc::channel(BUFFER);
+        Self { open: Box::new(open), ages, watches: BTreeMap::new(), listener, receiver }
+    }
+
+    /// Watches exactly these objects.
+    pub fn follow<'a>(&mut self, objects: impl Iterator<Item = &'a K>) {
+        let wanted: BTreeSet<_> = objects.cloned().collect();
+        self.watches.retain(|object, _| wanted.contains(object));
+        for object in wanted {
+            if !self.watches.contains_key(&object) {
+                let listener = Listener { key: object.clone(), ages: self.ages.clone(), sender: self.listener.clone() };
+                let watch = Watch((self.open)(&object, listener));
+                self.watches.insert(object, watch);
+            }
+        }
+    }
+
+    /// What happens next; waits for ever where nothing is watched.
+    pub async fn next(&mut self) -> Option<(K, Event<T>)> {
+        self.receiver.recv().await
+    }
+}
+
+impl<K: Clone + Send + 'static, T: Send + 'static> Listener<K, T> {
+    /// Watches the object of this name, and passes on what `read` makes of it.
+    pub fn watch<O>(self, api: Api<O>, name: &str, read: impl Fn(O) -> T + Send + 'static) -> JoinHandle<()>
+    where
+        O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    {
+        self.watch_selected(api, ListParams::default().fields(&format!("metadata.name={}", escaped(name))), read)
+    }
+
+    /// As [`watch`](Self::watch), of all objects that the selectors of `params` select.
+    pub fn watch_selected<O>(self, api: Api<O>, params: ListParams, read: impl Fn(O) -> T + Send + 'static) -> JoinHandle<()>
+    where
+        O: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    {
+        let mut events = watch_chosen(api, params, &self.ages);
+        tokio::spawn(async move {
+            while let Some(event) = events.recv().await {
+                if self.sender.send((self.key.clone(), event.map(&read))).await.is_err() {
+                    break;
+                }
+            }
+        })
+    }
+}
+
+/// A value as it stands in a field selector (`EscapeValue` of Kubernetes): whatever it says, it stays one value.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::Pod;
+    use swaplet_testbed::apiserver::{Effect, Rule, Verb};
+    use swaplet_testbed::{ApiServer, Clock};
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[test]
+    fn d3_whatever_a_name_says_it_selects_by_one_name() {
+        assert_eq!(escaped("web-0"), "web-0");
+        assert_eq!(escaped("p,metadata.namespace=x\\"), "p\\,metadata.namespace\\=x\\\\");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn d3_what_the_api_server_does_not_take_is_asked_seldom_and_says_nothing_of_the_watches() {
+        let server = ApiServer::new(Clock::default());
+        let rule = server.faults().add(Rule::new(Effect::reply(400)).verb(Verb::List));
+        let (client, ages) = (server.client_as("test"), WatchAges::default());
+        let mut watches: NamedWatches<String, Pod> =
+            NamedWatches::new(ages.clone(), move |name: &String, listener: Listener<String, Pod>| {
+                listener.watch(Api::<Pod>::default_namespaced(client.clone()), name, |pod| pod)
+            });
+        watches.follow(std::iter::once(&"p".to_owned()));
+        assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
+        assert!(matches!(watches.next().await, Some((_, Event::Trouble(_)))));
+        sleep(Duration::from_secs(3600)).await;
+        assert_eq!(ages.all().len(), 0);
+        assert!(server.faults().hits(rule) <= 13, "{}", server.faults().hits(rule));
+    }
+}

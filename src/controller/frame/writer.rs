@@ -1,0 +1,280 @@
+//! The one writer: guarded writes, and what became of them. The writes of other rungs than the swap are files of their own.
+
+pub mod leash;
+pub mod report;
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch as JsonPatch, PatchOperation, ReplaceOperation, TestOperation};
+use kube::api::{Patch, PatchParams};
+use kube::client::Body;
+use kube::core::{Request, Status};
+use kube::{Client, Resource as _};
+use serde_json::Value;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::report::decision::{Action, Swap};
+use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
+use tokio::time::timeout;
+
+use super::lease::Leadership;
+use super::metrics::Metrics;
+use crate::frame::isolated::isolated_task;
+
+/// The name that the API server's audit log and `managedFields` show for our writes.
+pub const FIELD_MANAGER: &str = "swaplet";
+
+/// The pod that a write is for, or the object that is told about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// What it is.
+    pub kind: TargetKind,
+    /// `metadata.namespace`
+    pub namespace: Box<str>,
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+}
+
+/// The kinds of targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// `v1`
+    Pod,
+    /// `batch/v1`; never written, only told about.
+    Job,
+    /// Never written, only told about.
+    Workload(WorkloadKind),
+}
+
+impl Target {
+    /// The address of a pod.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        Self { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() }
+    }
+
+    /// The address of a workload.
+    #[must_use]
+    pub fn of_workload(workload: &Workload) -> Self {
+        let kind = TargetKind::Workload(workload.kind);
+        Self { kind, namespace: workload.namespace.clone(), name: workload.name.clone(), uid: workload.uid.clone() }
+    }
+
+    /// The address of the pod's Job.
+    #[must_use]
+    pub fn job_of(pod: &Pod) -> Option<Self> {
+        let job = pod.job.as_ref()?;
+        Some(Self { kind: TargetKind::Job, namespace: pod.namespace.clone(), name: job.name.clone(), uid: job.uid.clone() })
+    }
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was applied; the image of each swapped container as the API server stored it, in the order of the swaps (empty for
+    /// other actions).
+    Applied(Vec<Box<str>>),
+    /// The pod is not what it was when it was read; nothing was written.
+    Conflict,
+    /// The pod is gone.
+    Gone,
+    /// The API server forbids it; its words.
+    Denied(String),
+    /// It failed, or nobody knows: the API server was busy, broken, silent or not reachable. Safe to try again, because every
+    /// write is guarded.
+    Failed {
+        /// What was seen.
+        error: String,
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl Outcome {
+    /// The word for it in metrics.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Applied(_) => "applied",
+            Self::Conflict => "conflict",
+            Self::Gone => "gone",
+            Self::Denied(_) => "denied",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Writes images and phases of pods.
+#[derive(Clone)]
+pub struct Writer {
+    pub(crate) client: Client,
+    deadline: Duration,
+    leadership: Leadership,
+    metrics: Option<Metrics>,
+}
+
+impl Writer {
+    /// `deadline` bounds each write; one that takes longer has an unknown result and counts as failed. The client must not
+    /// retry by itself: a second try needs a second decision.
+    #[must_use]
+    pub const fn new(client: Client, deadline: Duration) -> Self {
+        Self { client, deadline, leadership: Leadership::undisputed(), metrics: None }
+    }
+
+    /// Writes only while this process leads.
+    #[must_use]
+    pub fn while_leading(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
+    }
+
+    /// Counts and measures what it writes.
+    #[must_use]
+    pub fn counted_by(self, metrics: Metrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
+    }
+
+    /// Does what was decided, within the deadline, if this process leads. Where it does not, nothing is sent, and nothing that is seen later
+    /// may be taken for it: as with a conflict.
+    pub async fn write(&self, target: &Target, action: &Action) -> Outcome {
+        if !self.leadership.holds() {
+            return Outcome::Conflict;
+        }
+        let written = self.in_time(action.resource(), async {
+            let outcome = match action {
+                Action::Swap(swaps) => self.swap(target, swaps).await?,
+                Action::Finish(finish) => self.finish(target, finish).await?,
+                Action::Recreate(containers) => self.recreate(target, containers).await?,
+            };
+            Ok(if matches!(outcome, Outcome::Applied(_)) { Ok(outcome) } else { Err(outcome) })
+        });
+        written.await.unwrap_or_else(|failed| failed)
+    }
+
+    /// What a write to a resource (in the plural, with its subresource) has come to. One that takes longer than the deadline, or whose
+    /// answer was lost, has failed; where this process does not lead, nothing is written.
+    pub(crate) async fn in_time<T>(
+        &self,
+        resource: &'static str,
+        written: impl Future<Output = kube::Result<Result<T, Outcome>>>,
+    ) -> Result<T, Outcome> {
+        if !self.leadership.holds() {
+            return Err(Outcome::Failed { error: "this process does not lead any more".to_owned(), retry_after: None });
+        }
+        let under_way = self.metrics.as_ref().map(|metrics| metrics.sends(resource));
+        let outcome = self.answered(resource, written).await;
+        if let Some(under_way) = under_way {
+            under_way.answered(outcome.as_ref().map_or_else(Outcome::as_str, |_| "applied"));
+        }
+        outcome
+    }
+
+    async fn answered<T>(&self, resource: &str, written: impl Future<Output = kube::Result<Result<T, Outcome>>>) -> Result<T, Outcome> {
+        let error = match timeout(self.deadline, isolated_task(resource, written)).await {
+            Ok(Ok(Ok(outcome))) => return outcome,
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(defect)) => format!("a defect in swaplet keeps it from this write; please report it: {defect}"),
+            Err(_) => format!("no answer in {} s", self.deadline.as_secs()),
+        };
+        Err(Outcome::Failed { error, retry_after: None })
+    }
+
+    /// Changes images in one patch: all of them, or none.
+    async fn swap(&self, target: &Target, swaps: &[Swap]) -> kube::Result<Outcome> {
+        let patch = Patch::Json::<()>(guarded_patch(&target.uid, swaps));
+        let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
+        let request = pods.patch(&target.name, &params(), &patch).map_err(kube::Error::BuildRequest)?;
+        match self.send(request).await? {
+            Ok(body) => {
+                let pod = serde_json::from_slice(&body).map_err(kube::Error::SerdeError)?;
+                Ok(Outcome::Applied(stored_images(pod, swaps)))
+            }
+            Err(refused) => Ok(refused),
+        }
+    }
+
+    /// The pod as it is after the write, or why nothing was written.
+    /// Without `kube::Api`, which drops the headers of an answer: a busy API server says only there when to come back.
+    pub(crate) async fn send(&self, request: http::Request<Vec<u8>>) -> kube::Result<Result<Bytes, Outcome>> {
+        let (head, body) = self.client.send(request.map(Body::from)).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let refused = || classify(&refusal(head.status.as_u16(), &body), &head.headers);
+        Ok(if head.status.is_success() { Ok(body) } else { Err(refused()) })
+    }
+}
+
+/// The parameters of every patch.
+pub(crate) fn params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+/// `test` on the uid, and for each container on its name and its current image, before `replace`.
+#[must_use]
+pub fn guarded_patch(uid: &str, swaps: &[Swap]) -> JsonPatch {
+    let mut operations = vec![test(&["metadata", "uid"], uid)];
+    for swap in swaps {
+        let index = swap.index.to_string();
+        let list = if swap.is_native_sidecar { "initContainers" } else { "containers" };
+        operations.push(test(&["spec", list, &index, "name"], &swap.container));
+        operations.push(test(&["spec", list, &index, "image"], &swap.from));
+        let path = PointerBuf::from_tokens(["spec", list, &index, "image"]);
+        operations.push(PatchOperation::Replace(ReplaceOperation { path, value: Value::from(&*swap.to) }));
+    }
+    JsonPatch(operations)
+}
+
+pub(crate) fn test(path: &[&str], value: &str) -> PatchOperation {
+    PatchOperation::Test(TestOperation { path: PointerBuf::from_tokens(path.iter().copied()), value: Value::from(value) })
+}
+
+fn stored_images(pod: PodWire, swaps: &[Swap]) -> Vec<Box<str>> {
+    let stored = pod.read();
+    let image = |swap: &Swap| stored.as_ref().and_then(|pod| pod.containers.get(swap.index)).map(|container| container.image.clone());
+    swaps.iter().map(|swap| image(swap).unwrap_or_else(|| swap.to.clone())).collect()
+}
+
+/// Proxies, and the API server's own flow control, answer in plain text.
+pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
+    let text = || Status::failure(String::from_utf8_lossy(body).trim(), "");
+    serde_json::from_slice(body).unwrap_or_else(|_| text()).with_code(code)
+}
+
+/// A failed `test` and a denial by an admission policy are both 422; only the second has details about the object (truth
+/// table, section 7).
+pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
+    match status.code {
+        404 => Outcome::Gone,
+        409 => Outcome::Conflict,
+        422 if is_failed_test(status) => Outcome::Conflict,
+        400 | 403 | 422 => Outcome::Denied(cut(&status.message, MESSAGE)),
+        code => Outcome::Failed { error: format!("{code} {}", cut(&status.message, MESSAGE)), retry_after: retry_after(status, headers) },
+    }
+}
+
+/// Whether a denial tells of a right that is missing, and so of every object of the kind (Kubernetes: `forbiddenMessage` in
+/// `responsewriters/errors.go`); an admission policy or webhook denies one object, in other words.
+#[must_use]
+pub fn is_missing_right(words: &str) -> bool {
+    words.contains(" is forbidden: User ") && words.contains(" cannot ")
+}
+
+fn is_failed_test(status: &Status) -> bool {
+    status.message.starts_with("the server rejected our request due to an error in our request")
+}
+
+/// The longest wait that an API server can ask for.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+
+fn retry_after(status: &Status, headers: &HeaderMap) -> Option<Duration> {
+    let in_body = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
+    let in_header = || headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
+    let seconds = in_body.filter(|seconds| *seconds > 0).or_else(in_header)?;
+    (seconds > 0).then(|| Duration::from_secs(seconds).min(LONGEST_ASKED))
+}

@@ -1,0 +1,202 @@
+//! Telling: an Event on the pod, a line in the log, a count. Reports never hold up the work: one that cannot be sent is counted
+//! and dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use swaplet_core::objects::values::bounds::cut;
+use swaplet_core::objects::values::short_digest::short_digest;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tracing::field::display;
+
+use super::{Target, TargetKind, is_missing_right};
+use crate::frame::clock::time_of_day;
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+
+/// The `reportingController` of our Events.
+pub const REPORTING_CONTROLLER: &str = "swaplet.io/controller";
+/// The API server refuses a longer note.
+const NOTE_BYTES: usize = 1024;
+/// The API server refuses a longer name.
+const NAME_BYTES: usize = 253;
+/// What an Event may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Events under way at once: they must not crowd out the writes that end pods.
+const AT_ONCE: usize = 8;
+/// Events that may wait; beyond it the API server is too slow for them and they are dropped.
+const MAY_WAIT: usize = 10_000;
+
+/// What the right to create Events is for.
+const TELL: &str = "Events cannot be sent";
+
+/// Something to tell about a pod, or about its Job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The object.
+    pub target: Target,
+    /// What.
+    pub report: Report,
+}
+
+/// Sends reports.
+#[derive(Clone)]
+pub struct Reporter {
+    client: Client,
+    metrics: Metrics,
+    health: Health,
+    instance: Arc<str>,
+    sending: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Reporter {
+    /// `instance` is this process's name in `reportingInstance`.
+    #[must_use]
+    pub fn new(client: Client, metrics: Metrics, health: Health, instance: &str) -> Self {
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self { client, metrics, health, instance: instance.into(), sending: semaphore(AT_ONCE), waiting: semaphore(MAY_WAIT) }
+    }
+
+    /// Tells something about a pod, in the background.
+    pub fn tell(&self, notice: Notice) {
+        let Notice { target, mut report } = notice;
+        // The log is as full of what tenants write as Events are.
+        report.note = cut(&report.note, NOTE_BYTES);
+        log(&target, &report);
+        let Ok(place) = self.waiting.clone().try_acquire_owned() else {
+            self.metrics.wrote("events", "dropped");
+            return;
+        };
+        let reporter = self.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            reporter.send(&target, &report).await;
+        });
+    }
+
+    /// Waits until what was told is sent, at most as long as one Event may take.
+    pub async fn drain(&self) {
+        let all = u32::try_from(MAY_WAIT).unwrap_or(u32::MAX);
+        let _ = timeout(DEADLINE, self.waiting.acquire_many(all)).await;
+    }
+
+    async fn send(&self, target: &Target, report: &Report) {
+        let Ok(_turn) = self.sending.acquire().await else { return };
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &target.namespace);
+        let event = self.event(target, report);
+        let outcome = match timeout(DEADLINE, api.create(&PostParams::default(), &event)).await {
+            Ok(Ok(_)) => {
+                self.health.has(TELL);
+                "applied"
+            }
+            // An earlier life of this process, or another replica, has said it.
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => "conflict",
+            // It would be said with each Event.
+            Ok(Err(kube::Error::Api(status))) if is_missing_right(&status.message) => {
+                if self.health.lacks(TELL, &status.message) {
+                    tracing::warn!(error = status.message, "{TELL}; what they would say is in this log");
+                }
+                "denied"
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(namespace = &*target.namespace, object = &*target.name, %error, "event not sent");
+                "failed"
+            }
+            Err(_) => "failed",
+        };
+        self.metrics.wrote("events", outcome);
+    }
+
+    fn event(&self, target: &Target, report: &Report) -> Event {
+        let (api_version, kind) = match target.kind {
+            TargetKind::Pod => ("v1", "Pod"),
+            TargetKind::Job => ("batch/v1", "Job"),
+            TargetKind::Workload(kind) => (kind.api_version(), kind.as_str()),
+        };
+        Event {
+            metadata: ObjectMeta {
+                name: Some(event_name(target, report)),
+                namespace: Some(target.namespace.to_string()),
+                ..ObjectMeta::default()
+            },
+            action: Some(action(report.reason).to_owned()),
+            event_time: Some(MicroTime(time_of_day())),
+            note: Some(report.note.clone()),
+            reason: Some(report.reason.to_string()),
+            regarding: Some(ObjectReference {
+                api_version: Some(api_version.to_owned()),
+                kind: Some(kind.to_owned()),
+                name: Some(target.name.to_string()),
+                namespace: Some(target.namespace.to_string()),
+                uid: Some(target.uid.to_string()),
+                ..ObjectReference::default()
+            }),
+            reporting_controller: Some(REPORTING_CONTROLLER.to_owned()),
+            reporting_instance: Some(self.instance.to_string()),
+            type_: Some(if report.reason.is_warning() { "Warning" } else { "Normal" }.to_owned()),
+            ..Event::default()
+        }
+    }
+}
+
+const fn action(reason: Reason) -> &'static str {
+    match reason {
+        reason if reason.regards_restart() => "Restart",
+        reason if reason.regards_pull() => "Pull",
+        _ => "Terminate",
+    }
+}
+
+/// The same words about the same pod have the same name: however often and by whomever they are said, one Event exists.
+fn event_name(target: &Target, report: &Report) -> String {
+    let words = format!("{}\n{}\n{}", target.uid, report.reason, report.note);
+    let suffix = format!(".{}", short_digest(words, 8));
+    let name = cut(&target.name, NAME_BYTES - suffix.len());
+    format!("{}{suffix}", name.trim_end_matches(['.', '-']))
+}
+
+fn log(target: &Target, report: &Report) {
+    let Target { kind, namespace, name, uid } = target;
+    let named = |wanted| (*kind == wanted).then(|| display(name));
+    let (pod, job) = (named(TargetKind::Pod), named(TargetKind::Job));
+    let workload = if let TargetKind::Workload(kind) = kind { Some(display(format!("{} {name}", kind.as_str()))) } else { None };
+    let reason = report.reason.as_str();
+    if report.reason.is_warning() {
+        tracing::warn!(%namespace, pod, job, workload, %uid, reason, "{}", report.note);
+    } else {
+        tracing::info!(%namespace, pod, job, workload, %uid, reason, "{}", report.note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(name: &str) -> Target {
+        Target { kind: TargetKind::Pod, namespace: "ns".into(), name: name.into(), uid: "u1".into() }
+    }
+
+    fn report(note: &str) -> Report {
+        Report { reason: Reason::SidecarSwapped, note: note.to_owned() }
+    }
+
+    #[test]
+    fn the_same_words_have_the_same_name() {
+        assert_eq!(event_name(&target("a"), &report("x")), event_name(&target("a"), &report("x")));
+        assert_ne!(event_name(&target("a"), &report("x")), event_name(&target("a"), &report("y")));
+    }
+
+    #[test]
+    fn names_fit() {
+        assert!(event_name(&target(&"a".repeat(253)), &report("x")).len() <= NAME_BYTES);
+    }
+}

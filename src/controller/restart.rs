@@ -1,0 +1,6 @@
+//! Restarts of single containers: requests are carried out, or made because a configuration has changed.
+
+pub mod on_config;
+pub mod parked;
+pub mod reconcile;
+pub mod write;

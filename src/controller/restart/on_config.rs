@@ -1,0 +1,361 @@
+//! Restarts of containers whose configuration has changed: watches in, requests out. What is to be done is decided in
+//! [`decide::restart_on`](swaplet_core::restart::on_config); the requests are carried out as all others are.
+
+pub mod disruption_budgets;
+mod records;
+mod requests;
+mod rights;
+mod room;
+mod share;
+mod shelf;
+pub mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client};
+use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::on_config::annotation::{Content, RESTART_ON, ReferenceKind};
+use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
+use swaplet_core::restart::on_config::round::{Action, Round, decide};
+use swaplet_core::restart::request::RestartRequestWire;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{sleep, sleep_until};
+
+use self::disruption_budgets::{BudgetsUnknown, DisruptionBudgets};
+use self::records::Records;
+use self::rights::{READ_RECORDS, RECORD, SEE_BUDGETS, SEE_PODS, SEE_REQUESTS, see_objects};
+use self::room::{Group, MOST_OBJECTS, Object, Room, Uid};
+use super::reconcile::observe;
+use crate::frame::clock::Clock;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::isolated::defects::{Defects, log, note};
+use crate::frame::isolated::{TaskDied, isolated, isolated_task};
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::frame::watch::Event;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::many::watch_all_noted;
+use crate::frame::watch::named::NamedWatches;
+use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::{Outcome, Target, TargetKind, Writer};
+
+/// The wait after the first failure of the API server; it doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait after failures.
+const LAST_RETRY: Duration = Duration::from_secs(15);
+/// The wait after a denial: an administrator has to change something.
+const DENIED_RETRY: Duration = Duration::from_secs(60);
+/// How often is looked whether a `PodDisruptionBudget` allows a restart.
+const HELD: Duration = Duration::from_secs(10);
+/// A loop without anything to wait for looks again after this.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Seconds from a change until it is in the files of every volume, if nothing else is said: a kubelet looks at a pod again after 60 to
+/// 90 s (`syncFrequency` with its jitter, `pkg/kubelet/pod_workers.go`), and gets the object a moment later.
+pub const MOUNT_DELAY_SECONDS: u16 = 120;
+
+/// What restarts for changed configuration need of the installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestartOnSettings {
+    /// Where the records are kept.
+    pub state_namespace: String,
+    /// How long a change of an object takes until it is in the files of a mounted volume.
+    pub mount_delay: Duration,
+}
+
+/// Sees to it; ends only with the reason why it cannot go on.
+pub async fn run(
+    discovery: Discovery,
+    namespaces: Namespaces,
+    settings: RestartOnSettings,
+    tools: (Writer, Reporter, Metrics, Health),
+) -> TaskDied {
+    let mut run = Run::new(&discovery, namespaces, settings, tools);
+    run.load().await;
+    loop {
+        run.look().await;
+        if let Err(died) = run.take().await {
+            return died;
+        }
+    }
+}
+
+struct Run {
+    client: Client,
+    namespaces: Namespaces,
+    settings: RestartOnSettings,
+    writer: Writer,
+    reporter: Reporter,
+    metrics: Metrics,
+    health: Health,
+    clock: Clock,
+    room: Room,
+    records: Records,
+    pods: Receiver<Event<ConfiguredPodWire>>,
+    requests: Receiver<Event<RestartRequestWire>>,
+    objects: NamedWatches<Object, Content>,
+    /// What has been told of each pod.
+    told: BTreeMap<Uid, BTreeSet<String>>,
+    defects: Defects<Group>,
+    failures: u32,
+    /// Until when nothing is tried after a failure.
+    not_before: Duration,
+}
+
+impl Run {
+    fn new(discovery: &Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics, Health)) -> Self {
+        let client = discovery.client();
+        let (writer, reporter, metrics, health) = tools;
+        Self {
+            clock: Clock::start(),
+            room: Room::default(),
+            records: Records::new(client.clone(), &settings.state_namespace),
+            pods: watch_all_noted(namespaces.apis(client), "", &metrics.watch_ages),
+            requests: observe(discovery.clone(), namespaces.clone(), metrics.watch_ages.clone()),
+            objects: watches_of_objects(client.clone(), metrics.watch_ages.clone()),
+            client: client.clone(),
+            namespaces,
+            settings,
+            writer,
+            reporter,
+            metrics,
+            health,
+            told: BTreeMap::new(),
+            defects: Defects::default(),
+            failures: 0,
+            not_before: Duration::ZERO,
+        }
+    }
+
+    async fn load(&mut self) {
+        while let Err(error) = self.records.load().await {
+            self.health.note_trouble(READ_RECORDS, &self.settings.state_namespace, &error);
+            sleep(self.wait_after_failure()).await;
+        }
+        self.health.has_in(READ_RECORDS, &self.settings.state_namespace);
+    }
+
+    /// Waits for what happens next, or until it is time to look again.
+    async fn take(&mut self) -> Result<(), TaskDied> {
+        let now = self.clock.now();
+        let due = if self.not_before > now { self.not_before } else { self.room.next_due().unwrap_or(now + IDLE) };
+        let due = self.clock.instant(due);
+        tokio::select! {
+            event = self.pods.recv() => {
+                let event = event.ok_or_else(|| TaskDied::of("the watch of pods with configuration"))?;
+                self.note_watch(SEE_PODS, "", &event, "pods");
+                self.room.see_pod(event, self.clock.now());
+            }
+            event = self.requests.recv() => {
+                let event = event.ok_or_else(|| TaskDied::of("the watch of requests for changed configuration"))?;
+                self.note_watch(SEE_REQUESTS, "", &event, PLURAL);
+                self.room.hear(event);
+            }
+            Some((object, event)) = self.objects.next() => {
+                self.note_watch(see_objects(object.1.kind), &object.0, &event, object.1.kind.plural());
+                self.room.see_object(&object, event, self.clock.now());
+            }
+            () = sleep_until(due) => {}
+        }
+        Ok(())
+    }
+
+    fn note_watch<T>(&self, what: &'static str, namespace: &str, event: &Event<T>, resource: &'static str) {
+        self.health.note_watch(what, namespace, event);
+        if matches!(event, Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_)) {
+            self.metrics.watch_trouble(resource);
+        }
+    }
+
+    /// Looks at the pods of all owners of whom something is new: first what has become known is recorded, then requests are made.
+    async fn look(&mut self) {
+        if let Some(objects) = self.room.objects() {
+            self.objects.follow(objects);
+        }
+        let now = self.clock.now();
+        if !self.room.is_ready() || now < self.not_before {
+            return;
+        }
+        let fresh = self.recorded(now);
+        if self.room.may_tidy(now) {
+            self.records.retain(&self.namespaces, |uid| self.room.has(uid));
+            self.told.retain(|uid, _| self.room.has(uid));
+        }
+        if let Err(outcome) = self.records.store(&self.writer).await {
+            self.records_failed(&outcome);
+            return;
+        }
+        self.health.has_in(RECORD, &self.settings.state_namespace);
+        self.failures = 0;
+        for group in fresh {
+            match isolated_task(&group.1, self.round(&group)).await {
+                Ok(again) => self.room.looked_at(&group, again),
+                Err(defect) => self.undecided(&group, &defect, now),
+            }
+        }
+        for uid in self.records.take_dropped() {
+            self.room.look_soon(&uid, now);
+        }
+    }
+
+    /// Those to be looked at, whose records are up to date.
+    fn recorded(&mut self, now: Duration) -> Vec<Group> {
+        let mut recorded = Vec::new();
+        for group in self.room.fresh(now) {
+            if let Some(again) = self.defects.left_alone_until(&group, now) {
+                self.room.looked_at(&group, Some(again));
+                continue;
+            }
+            match isolated(&group.1, || self.record(&group, now)) {
+                Ok(()) => recorded.push(group),
+                Err(defect) => self.undecided(&group, &defect, now),
+            }
+        }
+        recorded
+    }
+
+    /// A defect that the pods of one owner meet costs the others nothing: they are left alone for a while.
+    fn undecided(&mut self, group: &Group, defect: &str, now: Duration) {
+        let again = self.defects.meet(group.clone(), now);
+        self.room.looked_at(group, Some(again));
+        self.metrics.decisions_failed(1);
+        match self.room.first(group).cloned() {
+            Some(pod) => drop(self.tell_once(&pod, Report { reason: Reason::DecisionFailed, note: note("pod", defect) })),
+            None => log("owner of pods", &group.0, &group.1, defect),
+        }
+    }
+
+    fn record(&mut self, group: &Group, now: Duration) {
+        for (pod, object) in self.room.unwatched(group) {
+            let note = format!(
+                "pods name more than the {MOST_OBJECTS} objects that are watched at once, and those of this namespace more than its share: \
+                 nothing is restarted for {object}; name fewer objects in {RESTART_ON}"
+            );
+            self.tell(&pod, Report { reason: Reason::RestartOnInvalid, note });
+        }
+        let mut without_room = Vec::new();
+        for member in self.room.members(group, &self.records, self.settings.mount_delay, now) {
+            if !member.standing.record.is_empty() && !self.records.keep(member.pod, &member.standing.record) {
+                without_room.push(member.pod.clone());
+            }
+        }
+        for pod in without_room {
+            let note = "too many pods ask for restarts when objects change, and those of this namespace have their share of the room: none is \
+                        left to record what this one has seen, so none of its containers is restarted for it";
+            self.tell(&pod, Report { reason: Reason::RestartOnInvalid, note: note.to_owned() });
+        }
+    }
+
+    fn records_failed(&mut self, outcome: &Outcome) {
+        let wait = match outcome {
+            Outcome::Denied(_) => DENIED_RETRY,
+            Outcome::Failed { retry_after, .. } => self.wait_after_failure().max(retry_after.unwrap_or_default()),
+            Outcome::Applied(_) | Outcome::Conflict | Outcome::Gone => FIRST_RETRY,
+        };
+        self.not_before = self.clock.now().saturating_add(wait);
+        let namespace = &self.settings.state_namespace;
+        match outcome {
+            Outcome::Denied(words) => self.health.note_denial(RECORD, namespace, words),
+            _ => tracing::warn!(namespace, ?outcome, "{RECORD}; trying again"),
+        }
+    }
+
+    fn wait_after_failure(&mut self) -> Duration {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+        self.failures += 1;
+        wait
+    }
+
+    /// One step for the pods of an owner; when to look at them again although nothing happens.
+    async fn round(&mut self, group: &Group) -> Option<Duration> {
+        let now = self.clock.now();
+        let (round, trouble) = self.decide(group, now).await;
+        let is_unknown = trouble.is_some();
+        let members = self.room.members(group, &self.records, self.settings.mount_delay, now);
+        let pods: Vec<ConfiguredPod> = members.iter().map(|member| member.pod.clone()).collect();
+        let due = members.iter().filter_map(|member| member.standing.due).min();
+        drop(members);
+        for (index, report) in round.reports.into_iter().chain(trouble) {
+            pods.get(index).into_iter().for_each(|pod| self.tell(pod, report.clone()));
+        }
+        if let Some(budget) = &round.held_by {
+            tracing::info!(namespace = %group.0, %budget, "a PodDisruptionBudget allows no restart for changed configuration; waiting");
+        }
+        let held = round.held_by.map(|_| now + if is_unknown { LAST_RETRY } else { HELD });
+        let mut again = due.into_iter().chain(held).min();
+        for (index, action) in round.actions {
+            if let Some(pod) = pods.get(index) {
+                let retry = self.act(pod, action).await;
+                again = again.into_iter().chain(retry).min();
+            }
+        }
+        again
+    }
+
+    /// `PodDisruptionBudget`s are looked at only where a pod would be restarted without them.
+    async fn decide(&mut self, group: &Group, now: Duration) -> (Round, Option<(usize, Report)>) {
+        let mut members = self.room.members(group, &self.records, self.settings.mount_delay, now);
+        let round = decide(&members, Vec::new());
+        let Some(first) = round.actions.iter().find(|(_, action)| matches!(action, Action::Ask { .. })).map(|(index, _)| *index) else {
+            return (round, None);
+        };
+        let waiting: Vec<_> = members.iter().filter(|member| !member.standing.stale.is_empty()).map(|member| &member.pod.labels).collect();
+        let budgets = DisruptionBudgets { client: self.client.clone(), namespace: group.0.to_string() };
+        match budgets.look(&waiting, &self.room.restarting(&group.0)).await {
+            Ok(left) => {
+                self.health.has_in(SEE_BUDGETS, &group.0);
+                members.iter_mut().for_each(|member| member.budgets = left.covering(&member.pod.labels));
+                (decide(&members, left.budgets), None)
+            }
+            Err(error) => {
+                if let BudgetsUnknown::Budgets(words) = &error {
+                    self.health.note_denial(SEE_BUDGETS, &group.0, words);
+                }
+                let note = format!(
+                    "no container is restarted for changed configuration: {error}; bind the ClusterRole swaplet-restart-on (deploy/restart.yaml)"
+                );
+                let actions = round.actions.into_iter().filter(|(_, action)| matches!(action, Action::Forget { .. })).collect();
+                let round = Round { actions, held_by: Some("(unknown)".into()), ..round };
+                (round, Some((first, Report { reason: Reason::RestartOnForbidden, note })))
+            }
+        }
+    }
+
+    /// Once per pod.
+    fn tell(&mut self, pod: &ConfiguredPod, report: Report) {
+        let reason = report.reason;
+        if self.tell_once(pod, report) {
+            self.metrics.decided(reason);
+        }
+    }
+
+    /// Whether it is new.
+    fn tell_once(&mut self, pod: &ConfiguredPod, report: Report) -> bool {
+        let is_new = self.told.entry(pod.uid.clone()).or_default().insert(format!("{} {}", report.reason, report.note));
+        if is_new {
+            let target = Target { kind: TargetKind::Pod, namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.clone() };
+            self.reporter.tell(Notice { target, report });
+        }
+        is_new
+    }
+}
+
+/// Of a `Secret` the API server sends the metadata only.
+fn watches_of_objects(client: Client, ages: WatchAges) -> NamedWatches<Object, Content> {
+    NamedWatches::new(ages, move |(namespace, reference): &Object, listener| match reference.kind {
+        ReferenceKind::ConfigMap => {
+            let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+            listener.watch(maps, &reference.name, |map| Content::of(&map))
+        }
+        ReferenceKind::SecretMetadata => {
+            let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client.clone(), namespace);
+            listener.watch(secrets, &reference.name, |secret| Content::Is(secret.metadata.resource_version.unwrap_or_default().into()))
+        }
+    })
+}

@@ -1,0 +1,98 @@
+//! The writes: requests are made, and those that are done with are deleted.
+
+use std::time::Duration;
+
+use kube::Api;
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::on_config::Contents;
+use swaplet_core::restart::on_config::pod::ConfiguredPod;
+use swaplet_core::restart::on_config::round::Action;
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
+
+use super::rights::{ASK, READ_REQUESTS};
+use super::{DENIED_RETRY, Run};
+use crate::frame::list::words;
+use crate::frame::writer::Outcome;
+
+/// The wait after a write of which nobody knows whether it was made.
+const UNANSWERED: Duration = Duration::from_secs(5);
+
+impl Run {
+    /// Makes one write; when to look again if it was not made.
+    pub(crate) async fn act(&mut self, pod: &ConfiguredPod, action: Action) -> Option<Duration> {
+        match action {
+            Action::Ask { name, target, done } => self.ask(pod, &name, target, done).await,
+            Action::Forget { name, uid } => self.forget(pod, &name, &uid).await,
+        }
+    }
+
+    async fn ask(&mut self, pod: &ConfiguredPod, name: &str, target: Contents, done: Report) -> Option<Duration> {
+        let asked = self.writer.ask_for_restart(pod, name, &target).await;
+        let known = match asked {
+            Ok(request) => {
+                self.health.has_in(ASK, &pod.namespace);
+                request
+            }
+            // It was made, by an earlier try or life.
+            Err(Outcome::Conflict) => self.existing(&pod.namespace, name).await,
+            Err(Outcome::Denied(words)) => {
+                self.room.forget(&pod.uid, name);
+                self.health.note_denial(ASK, &pod.namespace, &words);
+                return Some(self.denied(pod, &words));
+            }
+            Err(Outcome::Gone) => {
+                self.room.forget(&pod.uid, name);
+                return Some(self.clock.now() + DENIED_RETRY);
+            }
+            Err(Outcome::Failed { error, .. }) => {
+                tracing::warn!(namespace = %pod.namespace, request = name, error, "perhaps a request was not made; trying again");
+                None
+            }
+            Err(Outcome::Applied(_)) => None,
+        };
+        match known {
+            Some(request) => {
+                self.room.know(&request);
+                self.tell(pod, done);
+                None
+            }
+            // No other pod may be begun with before that is known.
+            None => {
+                self.room.assume(pod, name, target);
+                Some(self.clock.now() + UNANSWERED)
+            }
+        }
+    }
+
+    async fn forget(&mut self, pod: &ConfiguredPod, name: &str, uid: &str) -> Option<Duration> {
+        match self.writer.forget_request(&pod.namespace, name, uid).await {
+            Ok(()) | Err(Outcome::Gone | Outcome::Conflict) => {
+                self.room.forget(&pod.uid, name);
+                Some(self.clock.now())
+            }
+            Err(Outcome::Denied(words)) => Some(self.denied(pod, &words)),
+            Err(Outcome::Failed { .. } | Outcome::Applied(_)) => Some(self.clock.now() + UNANSWERED),
+        }
+    }
+
+    async fn existing(&self, namespace: &str, name: &str) -> Option<RestartRequest> {
+        let api: Api<RestartRequestWire> = Api::namespaced(self.client.clone(), namespace);
+        match api.get_opt(name).await {
+            Ok(request) => {
+                self.health.has_in(READ_REQUESTS, namespace);
+                request.and_then(RestartRequestWire::read)
+            }
+            Err(error) => {
+                self.health.note_trouble(READ_REQUESTS, namespace, &words(&error));
+                None
+            }
+        }
+    }
+
+    fn denied(&mut self, pod: &ConfiguredPod, words: &str) -> Duration {
+        let note = format!("the API server forbids to restart containers for changed configuration: {words}");
+        self.tell(pod, Report { reason: Reason::WriteDenied, note });
+        self.clock.now() + DENIED_RETRY
+    }
+}

@@ -1,0 +1,328 @@
+//! Pods that ask for restarts, the objects that they name, and the requests that were made for them: the state of the loop, without any
+//! I/O and without a clock. An event only says that the pods of an owner are to be looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use swaplet_core::restart::on_config::annotation::{Content, Reference};
+use swaplet_core::restart::on_config::pod::{ConfiguredPod, ConfiguredPodWire};
+use swaplet_core::restart::on_config::round::Member;
+use swaplet_core::restart::on_config::{Around, Asked, Contents, Progress, Sight, from_text, stand};
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire, StatePhase};
+
+use super::records::Records;
+use super::share::shared;
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+
+/// Objects that are watched at once, with a share for each namespace. Each is a watch of one object.
+pub const MOST_OBJECTS: usize = 256;
+
+/// How long after a pod is gone its record is dropped: by then it is known whether its namespace is hidden only.
+const TIDY: Duration = Duration::from_secs(60);
+
+/// The uid of a pod.
+pub type Uid = Box<str>;
+/// An object, with its namespace.
+pub type Object = (Box<str>, Reference);
+/// The pods of an owner: their namespace, and the uid of the owner, or of the pod where it has none.
+pub type Group = (Box<str>, Box<str>);
+
+/// Everything that is known.
+#[derive(Default)]
+pub struct Room {
+    pods: BTreeMap<Uid, ConfiguredPod>,
+    /// By the uid of the pod and the name of the request.
+    requests: BTreeMap<(Uid, Box<str>), Request>,
+    objects: BTreeMap<Object, Known>,
+    /// Those to be looked at now.
+    fresh: BTreeSet<Group>,
+    /// Those to be looked at later although nothing happens.
+    due: BTreeMap<Group, Duration>,
+    /// The pods that the list under way has not named.
+    unlisted: BTreeSet<Uid>,
+    request_list: u64,
+    pods_are_seen: bool,
+    /// Whether the pods of a namespace cannot be seen now.
+    some_are_hidden: bool,
+    /// When records of pods that are gone are to be dropped.
+    tidy_at: Option<Duration>,
+    requests_are_seen: bool,
+    named_have_changed: bool,
+}
+
+struct Request {
+    namespace: Box<str>,
+    asked: Asked,
+    list: u64,
+}
+
+#[derive(Default)]
+struct Known {
+    sight: Sight,
+    listed: bool,
+}
+
+impl Room {
+    /// Whether all pods and requests have been seen.
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.pods_are_seen && self.requests_are_seen
+    }
+
+    /// Whether a pod is there.
+    #[must_use]
+    pub fn has(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
+    }
+
+    /// Whether records of pods that are gone are to be dropped now: not while some pods that are there cannot be seen.
+    pub fn may_tidy(&mut self, now: Duration) -> bool {
+        !self.some_are_hidden && self.tidy_at.take_if(|at| *at <= now).is_some()
+    }
+
+    /// What the watch of pods tells.
+    pub fn see_pod(&mut self, event: Event<ConfiguredPodWire>, now: Duration) {
+        match event {
+            Event::ListStart => {
+                self.unlisted = self.pods.keys().cloned().collect();
+                self.some_are_hidden = false;
+            }
+            Event::Listed(pod) | Event::Applied(pod) => {
+                let Some(uid) = pod.uid().map(Uid::from) else { return };
+                self.unlisted.remove(&uid);
+                match read("pod", || pod.read()).filter(|pod| !pod.ending) {
+                    Some(pod) => self.apply(pod),
+                    None => self.remove(&uid, now),
+                }
+            }
+            Event::Deleted(pod) => pod.uid().map(Uid::from).iter().for_each(|uid| self.remove(uid, now)),
+            Event::ListEnd => {
+                std::mem::take(&mut self.unlisted).iter().for_each(|uid| self.remove(uid, now));
+                self.pods_are_seen = true;
+                self.tidy_at = Some(now + TIDY);
+            }
+            Event::Hidden(_) => self.some_are_hidden = true,
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) => {}
+        }
+    }
+
+    fn apply(&mut self, pod: ConfiguredPod) {
+        self.fresh.insert(group(&pod));
+        let before = self.pods.get(&pod.uid);
+        self.named_have_changed |= before.is_none_or(|before| before.wish != pod.wish);
+        self.pods.insert(pod.uid.clone(), pod);
+    }
+
+    fn remove(&mut self, uid: &Uid, now: Duration) {
+        if let Some(pod) = self.pods.remove(uid) {
+            self.tidy_at.get_or_insert(now + TIDY);
+            self.named_have_changed = true;
+            self.fresh.insert(group(&pod));
+        }
+    }
+
+    /// What the watch of requests tells.
+    pub fn hear(&mut self, event: Event<RestartRequestWire>) {
+        match event {
+            Event::ListStart => self.request_list += 1,
+            Event::Listed(request) | Event::Applied(request) => {
+                read("request", || request.read()).iter().for_each(|request| self.know(request))
+            }
+            Event::Deleted(request) => {
+                if let Some(RestartRequest { pod_uid: Some(uid), name, .. }) = read("request", || request.read()) {
+                    self.forget(&uid, &name);
+                }
+            }
+            Event::ListEnd => {
+                let gone: Vec<_> =
+                    self.requests.iter().filter(|(_, request)| request.list != self.request_list).map(|(key, _)| key.clone()).collect();
+                gone.iter().for_each(|(uid, name)| self.forget(uid, name));
+                self.requests_are_seen = true;
+            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+    }
+
+    /// A request, as it is now; one that was not made here is of no interest.
+    pub fn know(&mut self, request: &RestartRequest) {
+        let target = request.restart_on.as_deref().and_then(from_text);
+        let Some((pod, target)) = request.pod_uid.clone().zip(target) else { return };
+        let asked = Asked {
+            name: request.name.clone(),
+            uid: request.uid.clone(),
+            progress: progress(request, &target),
+            target,
+            created_at: request.created_at,
+        };
+        self.look_at(&pod);
+        self.requests.insert((pod, request.name.clone()), Request { namespace: request.namespace.clone(), asked, list: self.request_list });
+    }
+
+    /// A request of which nobody knows whether it was made: it counts as made until that is known.
+    pub fn assume(&mut self, pod: &ConfiguredPod, name: &str, target: Contents) {
+        let asked = Asked { name: name.into(), uid: Box::default(), target, progress: Progress::Open, created_at: None };
+        let request = Request { namespace: pod.namespace.clone(), asked, list: self.request_list };
+        self.requests.entry((pod.uid.clone(), name.into())).or_insert(request);
+    }
+
+    /// A request is gone.
+    pub fn forget(&mut self, pod: &Uid, name: &str) {
+        self.requests.remove(&(pod.clone(), name.into()));
+        self.look_at(pod);
+    }
+
+    fn look_at(&mut self, pod: &Uid) {
+        self.fresh.extend(self.pods.get(pod).map(group));
+    }
+
+    /// What the watch of an object tells.
+    pub fn see_object(&mut self, object: &Object, event: Event<Content>, now: Duration) {
+        let Some(known) = self.objects.get_mut(object) else { return };
+        let content = match event {
+            Event::ListStart => {
+                known.listed = false;
+                return;
+            }
+            Event::Listed(content) | Event::Applied(content) => {
+                known.listed = true;
+                content
+            }
+            Event::Deleted(_) => Content::Absent,
+            Event::ListEnd if !known.listed => Content::Absent,
+            Event::ListEnd | Event::Current(_) | Event::Trouble(_) | Event::Hidden(_) => return,
+            Event::Forbidden(_) if known.sight == Sight::Forbidden => return,
+            Event::Forbidden(_) => {
+                known.sight = Sight::Forbidden;
+                return self.look_at_users_of(object);
+            }
+        };
+        if !matches!(&known.sight, Sight::Seen { content: before, .. } if *before == content) {
+            known.sight = Sight::Seen { content, since: now };
+            self.look_at_users_of(object);
+        }
+    }
+
+    fn look_at_users_of(&mut self, object: &Object) {
+        let users = self.pods.values().filter(|pod| pod.namespace == object.0 && names(pod).any(|name| *name == object.1));
+        let groups: Vec<_> = users.map(group).collect();
+        self.fresh.extend(groups);
+    }
+
+    /// The objects that are to be watched, if they are others than before.
+    pub fn objects(&mut self) -> Option<impl Iterator<Item = &Object>> {
+        if !std::mem::take(&mut self.named_have_changed) {
+            return None;
+        }
+        let named: BTreeSet<Object> =
+            self.pods.values().flat_map(|pod| names(pod).map(|name| (pod.namespace.clone(), name.clone()))).collect();
+        let watched = shared(named.clone(), MOST_OBJECTS, |object| self.objects.contains_key(object));
+        let made_room: Vec<_> =
+            self.objects.keys().filter(|object| named.contains(*object) && !watched.contains(*object)).cloned().collect();
+        self.objects.retain(|object, _| watched.contains(object));
+        for object in watched {
+            self.objects.entry(object).or_default();
+        }
+        made_room.iter().for_each(|object| self.look_at_users_of(object));
+        Some(self.objects.keys())
+    }
+
+    /// The objects that the pods of an owner name and that are not watched, each with the first of these pods.
+    #[must_use]
+    pub fn unwatched(&self, of: &Group) -> Vec<(ConfiguredPod, Reference)> {
+        let mut seen = BTreeSet::new();
+        let pods = self.pods.values().filter(|pod| group(pod) == *of);
+        let named = pods.flat_map(|pod| names(pod).map(move |name| (pod, name)));
+        let unwatched = named.filter(|(_, name)| !self.objects.contains_key(&(of.0.clone(), (*name).clone())));
+        unwatched.filter(|(_, name)| seen.insert(*name)).map(|(pod, name)| (pod.clone(), name.clone())).collect()
+    }
+
+    /// The pods of the owner of this one are looked at again.
+    pub fn look_soon(&mut self, pod: &Uid, now: Duration) {
+        self.due.extend(self.pods.get(pod).map(|pod| (group(pod), now)));
+    }
+
+    /// Those to be looked at now.
+    pub fn fresh(&mut self, now: Duration) -> Vec<Group> {
+        let due: Vec<_> = self.due.iter().filter(|(_, at)| **at <= now).map(|(group, _)| group.clone()).collect();
+        self.due.retain(|group, _| !due.contains(group));
+        self.fresh.extend(due);
+        self.fresh.iter().cloned().collect()
+    }
+
+    /// These have been looked at; they are due again then.
+    pub fn looked_at(&mut self, group: &Group, again: Option<Duration>) {
+        self.fresh.remove(group);
+        self.due.remove(group);
+        self.due.extend(again.map(|at| (group.clone(), at)));
+    }
+
+    /// The next time at which something is to be looked at although nothing happened.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        if !self.is_ready() {
+            return None;
+        }
+        let tidy = self.tidy_at.filter(|_| !self.some_are_hidden);
+        self.due.values().copied().chain(tidy).min()
+    }
+
+    /// One of the pods of an owner.
+    #[must_use]
+    pub fn first(&self, of: &Group) -> Option<&ConfiguredPod> {
+        self.pods.values().find(|pod| group(pod) == *of)
+    }
+
+    /// The pods of an owner as they stand, by name.
+    #[must_use]
+    pub fn members<'a>(&'a self, of: &Group, records: &Records, mount_delay: Duration, now: Duration) -> Vec<Member<'a>> {
+        let look = |reference: &Reference| {
+            self.objects.get(&(of.0.clone(), reference.clone())).map(|known| known.sight.clone()).unwrap_or_default()
+        };
+        let around = Around { look: &look, mount_delay, now };
+        let none = Contents::new();
+        let pods = self.pods.values().filter(|pod| group(pod) == *of);
+        pods.map(|pod| {
+            let requests = self.requests_of(&pod.uid);
+            let standing = stand(pod, records.of(&pod.uid).unwrap_or(&none), &requests, &around);
+            Member { pod, standing, requests, budgets: Vec::new() }
+        })
+        .collect()
+    }
+
+    /// The oldest first.
+    fn requests_of(&self, pod: &Uid) -> Vec<&Asked> {
+        let from = (pod.clone(), Box::from(""));
+        let mut requests: Vec<_> =
+            self.requests.range(from..).take_while(|((uid, _), _)| uid == pod).map(|(_, request)| &request.asked).collect();
+        requests.sort_by_key(|request| (request.created_at, &request.name));
+        requests
+    }
+
+    /// The uids of the pods of a namespace that are being restarted.
+    #[must_use]
+    pub fn restarting(&self, namespace: &str) -> BTreeSet<String> {
+        let open = self.requests.iter().filter(|(_, request)| *request.namespace == *namespace && request.asked.progress == Progress::Open);
+        open.map(|((uid, _), _)| uid.to_string()).collect()
+    }
+}
+
+fn group(pod: &ConfiguredPod) -> Group {
+    (pod.namespace.clone(), pod.owner.clone().unwrap_or_else(|| pod.uid.clone()))
+}
+
+fn names(pod: &ConfiguredPod) -> impl Iterator<Item = &Reference> {
+    pod.wish.iter().flat_map(|wish| wish.values().flatten())
+}
+
+fn progress(request: &RestartRequest, target: &Contents) -> Progress {
+    if !request.is_completed() {
+        return Progress::Open;
+    }
+    let states: Vec<_> = target.keys().map(|container| request.state(container)).collect();
+    match states.iter().find(|state| state.phase != StatePhase::Succeeded) {
+        None => Progress::Succeeded,
+        Some(state) if state.message.is_empty() => Progress::Failed(request.message.clone()),
+        Some(state) => Progress::Failed(state.message.clone()),
+    }
+}

@@ -1,0 +1,102 @@
+//! The writes of restarts for changed configuration: a request, its end, and the records of what pods have seen.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Resource as _;
+use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
+use kube::core::Request;
+use serde_json::{Value, json};
+use swaplet_core::objects::recreate_request::PLURAL;
+use swaplet_core::restart::on_config::annotation::RESTART_ON;
+use swaplet_core::restart::on_config::pod::ConfiguredPod;
+use swaplet_core::restart::on_config::{Contents, as_text};
+use swaplet_core::restart::request::{RequestedPod, RestartRequest, RestartRequestWire, new_request};
+
+use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer, params};
+
+/// The name of the `ConfigMap` of the records.
+pub const RECORDS: &str = "swaplet-restart-on";
+/// A container has to be ready for so long before the next pod is begun with: most programs that cannot use their configuration end
+/// sooner.
+const MIN_STARTED_SECONDS: u32 = 10;
+/// After so long a restart has failed, whoever carries it out.
+const DEADLINE_SECONDS: u32 = 900;
+
+impl Writer {
+    /// Makes a request for a pod; `None` where the answer cannot be read.
+    ///
+    /// # Errors
+    /// [`Outcome::Conflict`] where there is one of this name.
+    pub async fn ask_for_restart(&self, pod: &ConfiguredPod, name: &str, target: &Contents) -> Result<Option<RestartRequest>, Outcome> {
+        let requests = Request::new(RestartRequestWire::url_path(&(), Some(&pod.namespace)));
+        self.in_time(PLURAL, async {
+            let body = serde_json::to_vec(&request(pod, name, target)).map_err(kube::Error::SerdeError)?;
+            let built = requests.create(&created(), body).map_err(kube::Error::BuildRequest)?;
+            let stored = self.send(built).await?;
+            Ok(stored.map(|body| serde_json::from_slice::<RestartRequestWire>(&body).ok().and_then(RestartRequestWire::read)))
+        })
+        .await
+    }
+
+    /// Deletes a request, if it is still the one of this uid.
+    ///
+    /// # Errors
+    /// [`Outcome`]
+    pub async fn forget_request(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Outcome> {
+        let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() });
+        let requests = Request::new(RestartRequestWire::url_path(&(), Some(namespace)));
+        self.in_time(PLURAL, async {
+            let params = DeleteParams { preconditions, ..DeleteParams::default() };
+            let built = requests.delete(name, &params).map_err(kube::Error::BuildRequest)?;
+            Ok(self.send(built).await?.map(drop))
+        })
+        .await
+    }
+
+    /// Changes records, if they are still of this version (`None`: if there are none); the version after it.
+    ///
+    /// # Errors
+    /// [`Outcome::Conflict`] or [`Outcome::Gone`] where they are not.
+    pub async fn record(
+        &self,
+        namespace: &str,
+        version: Option<&str>,
+        changes: &BTreeMap<String, Option<String>>,
+    ) -> Result<Option<String>, Outcome> {
+        let maps = Request::new(ConfigMap::url_path(&(), Some(namespace)));
+        self.in_time("configmaps", async {
+            let built = match version {
+                Some(version) => {
+                    let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "data": changes}));
+                    maps.patch(RECORDS, &params(), &patch)
+                }
+                None => {
+                    let labels = json!({"app.kubernetes.io/managed-by": FIELD_MANAGER});
+                    let data: BTreeMap<_, _> = changes.iter().filter_map(|(uid, text)| Some((uid, text.as_ref()?))).collect();
+                    let map = json!({"metadata": {"name": RECORDS, "namespace": namespace, "labels": labels}, "data": data});
+                    maps.create(&created(), serde_json::to_vec(&map).map_err(kube::Error::SerdeError)?)
+                }
+            };
+            let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
+            Ok(match stored {
+                Ok(body) => Ok(serde_json::from_slice::<ConfigMap>(&body).map_err(kube::Error::SerdeError)?.metadata.resource_version),
+                Err(refused) => Err(refused),
+            })
+        })
+        .await
+    }
+}
+
+fn created() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}
+
+fn request(pod: &ConfiguredPod, name: &str, target: &Contents) -> Value {
+    let of = RequestedPod { namespace: &pod.namespace, name: &pod.name, uid: &pod.uid, node: &pod.node };
+    let mut request = new_request(name, of, target.keys().map(|container| &**container));
+    request["metadata"]["annotations"] = json!({RESTART_ON: as_text(target)});
+    request["spec"]["strategy"] = json!({"minStartedSeconds": MIN_STARTED_SECONDS});
+    request["spec"]["activeDeadlineSeconds"] = DEADLINE_SECONDS.into();
+    request
+}

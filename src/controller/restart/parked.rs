@@ -1,0 +1,73 @@
+//! Containers that are parked, found without a controller, and brought back by the write by which a controller does it.
+
+use kube::api::ListParams;
+use kube::{Api, Client};
+use swaplet_core::report::decision::Swap;
+use swaplet_core::restart::parked::PARKED;
+use swaplet_core::restart::pod::{RestartPod, RestartPodWire};
+use swaplet_core::restart::reconcile::{Action, Change, orphan_as_told};
+use swaplet_core::restart::request::RestartRequest;
+
+use super::write::RestartWrite;
+use crate::frame::clock::time_of_day;
+use crate::frame::list::list_with;
+use crate::frame::writer::{Outcome, Target, Writer};
+
+/// A pod in which containers are parked, whether or not a request still wants them back.
+#[derive(Clone, Debug)]
+pub struct ParkedPod {
+    pod: RestartPod,
+    change: Change,
+    request: RestartRequest,
+}
+
+impl ParkedPod {
+    fn of(pod: RestartPod) -> Option<Self> {
+        let found = orphan_as_told(&pod)?;
+        Some(Self { pod, change: found.change?, request: found.request })
+    }
+
+    /// Its namespace and name.
+    #[must_use]
+    pub fn key(&self) -> (&str, &str) {
+        (&self.pod.pod.namespace, &self.pod.pod.name)
+    }
+
+    /// The name of the ContainerRecreateRequest for which its containers are parked.
+    #[must_use]
+    pub fn request(&self) -> &str {
+        &self.request.name
+    }
+
+    /// Its parked containers, each from the park image to the image that it had before.
+    #[must_use]
+    pub fn swaps(&self) -> &[Swap] {
+        &self.change.swaps
+    }
+}
+
+/// The pods in which containers are parked, by namespace and name; those that are being deleted or are over are none.
+///
+/// # Errors
+/// The pods cannot be listed.
+pub async fn parked(client: &Client, namespace: Option<&str>) -> kube::Result<Vec<ParkedPod>> {
+    let pods: Api<RestartPodWire> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let selected = ListParams::default().labels(PARKED);
+    let mut found = list_with(&pods, selected, |pod| pod.read().and_then(ParkedPod::of)).await?;
+    found.sort_by(|a, b| a.key().cmp(&b.key()));
+    Ok(found)
+}
+
+/// Gives all parked containers of a pod the images that they had before, if the pod is still as it was read.
+///
+/// # Errors
+/// What became of the write otherwise.
+pub async fn bring_back(writer: &Writer, ParkedPod { pod, change, request }: ParkedPod) -> Result<(), Outcome> {
+    let pod = Some(Target::of(&pod.pod));
+    let (seen, action) = (Box::default(), Action::Swap(change));
+    let write = RestartWrite { request, pod, seen, action, done: Vec::new(), today: time_of_day(), is_for_orphan: true };
+    writer.restart(&write).await.map(drop)
+}

@@ -1,0 +1,397 @@
+//! All requests to restart containers that are not completed, each with its memory, and their pods: the state of the loop, without any
+//! I/O and without a clock. As for pods in [`crate::terminate::index`], an event only says that a request is to be looked at.
+
+mod by_pod;
+mod driver;
+mod observe;
+mod orphans;
+mod pods;
+mod retry;
+mod see;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
+use std::time::Duration;
+
+use swaplet_core::cluster::headroom::Headroom;
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::pod::PROVIDER_FAILED;
+use swaplet_core::objects::recreate_request::{KIND, RequestPhase};
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::restart::pod::RestartPod;
+use swaplet_core::restart::reconcile::{Action, Around, Decision, Memory, ParkImage, Sight, decide};
+use swaplet_core::restart::request::RestartRequest;
+
+use super::write::{RestartWrite, Stored};
+use crate::frame::isolated::defects::{Defects, log};
+use crate::frame::isolated::isolated;
+use crate::frame::queue::{FairQueue, LOOK_AGAIN};
+use crate::frame::writer::report::Notice;
+use crate::frame::writer::{Outcome, Target, TargetKind};
+use crate::terminate::index::{Effect, Index};
+use by_pod::ByPod;
+pub use driver::{Driver, Happened, RestartSettings};
+pub(crate) use observe::observe;
+use observe::observe_parked;
+use orphans::Orphans;
+use pods::Pods;
+use retry::Retry;
+
+/// How often is asked for a node that has not been seen, and when is looked again at a request whose decision names a time that is over.
+const NODE_AGAIN: Duration = Duration::from_secs(1);
+/// As many decisions are made in one turn of the loop: then the pods of everybody else are looked after, however many requests there are.
+const AT_A_TIME: usize = 16;
+/// As many requests for a pod are asked whether they say something else than it does, besides the one for which containers are parked.
+const MOST_ASKED: usize = 64;
+
+/// Namespace and name.
+pub type Key = (Box<str>, Box<str>);
+
+/// The time, since the start of the process and of day.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Time since the start of the process.
+    pub since_start: Duration,
+    /// The time of day.
+    pub today: jiff::Timestamp,
+}
+
+/// The requests and their pods.
+#[derive(Default)]
+pub struct Restarts {
+    requests: BTreeMap<Key, Entry>,
+    by_pod: ByPod,
+    pods: Pods,
+    /// Requests to be looked at now.
+    fresh: FairQueue<Key>,
+    /// Requests to be looked at later although nothing happens.
+    due: BTreeSet<(Duration, Key)>,
+    /// How many decisions may still be made in this turn of the loop.
+    turns: usize,
+    /// The uids of pods whose requests went halfway, which are not passed on yet.
+    halfway: Vec<Box<str>>,
+    /// What was learned of nodes, and is to be told of parked containers, and is not passed on yet.
+    learned: Vec<Effect>,
+    /// When all requests are looked at, as all pods are.
+    all_due: Duration,
+    list: u64,
+    /// Whether all requests are known.
+    listed: bool,
+    park: Option<ParkImage>,
+    orphans: Orphans,
+    defects: Defects<Key>,
+}
+
+struct Entry {
+    request: RestartRequest,
+    memory: Memory,
+    retry: Retry,
+    due: Option<Duration>,
+    list: u64,
+}
+
+/// A pod that is followed, with when that began.
+struct PodEntry {
+    sight: Seen,
+    /// Whether the list under way has named it.
+    listed: bool,
+    since: Duration,
+}
+
+impl PodEntry {
+    /// What all requests for the pod depend on, also those that wait in line.
+    fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
+        match &self.sight {
+            Seen::There(pod) => (true, Some((pod.pod.uid.clone(), pod.pod.deleting, pod.pod.phase.is_terminal()))),
+            Seen::NotYet => (false, None),
+            Seen::Absent => (true, None),
+        }
+    }
+}
+
+enum Seen {
+    NotYet,
+    Absent,
+    There(Box<RestartPod>),
+}
+
+impl Restarts {
+    /// No request is known yet; `nodes_tell` is whether there are nodes whose vendor does not carry out requests with OpenKruise's label for
+    /// virtual nodes.
+    #[must_use]
+    pub fn new(park: Option<ParkImage>, nodes_tell: bool) -> Self {
+        Self { park, by_pod: ByPod::new(nodes_tell), ..Self::default() }
+    }
+
+    /// How many requests are not completed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The pods that have to be followed, if they are others than when this was asked the last time.
+    pub fn pods(&mut self) -> Option<impl Iterator<Item = &Key>> {
+        self.pods.news()
+    }
+
+    /// How often a decision has panicked since this was asked the last time.
+    pub fn take_defects(&mut self) -> u64 {
+        self.defects.take_count() + self.orphans.take_defects()
+    }
+
+    /// The next time at which a request is to be looked at although nothing happened.
+    #[must_use]
+    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+        let all = (!self.requests.is_empty()).then_some(self.all_due);
+        let are_left = (self.turns == 0 && !self.fresh.is_empty()) || self.orphans.are_left();
+        let first = self.due.first().map(|(at, _)| *at);
+        first.into_iter().chain(self.orphans.next_due()).chain(all).chain(are_left.then_some(now)).min()
+    }
+
+    /// What was learned of nodes since it was asked last.
+    pub fn take_learned(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.learned)
+    }
+
+    /// A turn of the loop begins: which requests are to be looked at by now.
+    pub fn begin_turn(&mut self, now: Duration) {
+        self.turns = AT_A_TIME;
+        self.orphans.begin_turn(now);
+        while let Some(key) = pop_due(&mut self.due, now) {
+            if let Some(entry) = self.requests.get_mut(&key) {
+                entry.due = None;
+            }
+            self.look_at(key);
+        }
+        if self.all_due <= now {
+            self.all_due = now + LOOK_AGAIN;
+            let all: Vec<_> = self.requests.keys().cloned().collect();
+            all.into_iter().for_each(|key| self.look_at(key));
+        }
+    }
+
+    /// The next write of this turn, and what is to be told.
+    pub fn next_write(&mut self, index: &mut Index, now: Now) -> Option<RestartWrite> {
+        self.halfway.drain(..).for_each(|pod| index.restarts_cut_short(&pod, now.since_start));
+        while let Some(key) = (self.turns > 0).then(|| self.fresh.pop()).flatten() {
+            // One that is gone meanwhile costs nothing.
+            let Some(decision) = self.requests.contains_key(&key).then(|| self.decide(&key, index, now)) else { continue };
+            self.turns -= 1;
+            if let Some(write) = decision.and_then(|decision| self.begin(&key, decision, index, now)) {
+                return Some(write);
+            }
+        }
+        if !self.listed {
+            return None;
+        }
+        let (requests, by_pod) = (&self.requests, &self.by_pod);
+        let of_pod = |pod: &Key, named: &str| {
+            let names = once(named).chain(by_pod.names(pod).map(|name| &**name).take(MOST_ASKED));
+            names.filter_map(|name| requests.get(&(pod.0.clone(), name.into()))).map(|entry| &entry.request).collect()
+        };
+        let write = self.orphans.next_write(of_pod, self.park.as_ref(), now);
+        self.learned.extend(self.orphans.take_news());
+        write
+    }
+
+    /// A defect that one request meets costs the others nothing: it is left alone for a while.
+    fn decide(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
+        if self.defects.is_left_alone(key, now.since_start) {
+            return None;
+        }
+        isolated(&key.1, || self.judge(key, index, now)).unwrap_or_else(|defect| {
+            log(KIND, &key.0, &key.1, &defect);
+            let again = self.defects.meet(key.clone(), now.since_start);
+            self.look_later(key, Some(again));
+            None
+        })
+    }
+
+    fn judge(&mut self, key: &Key, index: &mut Index, now: Now) -> Option<Decision> {
+        let Now { since_start, today } = now;
+        let request = &self.requests.get(key)?.request;
+        let is_first = self.by_pod.is_first(request);
+        let pod = self.pods.get(&pod_key(request));
+        let (sight, node) = match pod.map(|entry| (&entry.sight, entry.since)) {
+            None | Some((Seen::NotYet, _)) => (Sight::Unseen, None),
+            Some((Seen::Absent, _)) => (Sight::Absent, None),
+            Some((Seen::There(pod), since)) => {
+                self.learned.extend(learn(request, pod, index, since_start));
+                (Sight::There(pod), index.node_for_restart(&pod.pod, since, since_start))
+            }
+        };
+        let left_to_vendor = match sight {
+            Sight::There(pod) if self.by_pod.nodes_tell => node.map(|_| index.is_left_to_vendor(&pod.pod)),
+            Sight::Unseen if self.by_pod.nodes_tell => None,
+            _ => Some(true),
+        };
+        let entry = self.requests.get_mut(key)?;
+        if entry.request.is_taken() {
+            let is_gone = index.has_daemon_for_restart(&entry.request.node) == Some(false);
+            entry.memory.without_daemon = is_gone.then(|| entry.memory.without_daemon.unwrap_or(since_start));
+        }
+        let room = |restarts| match sight {
+            Sight::There(pod) => index.room_for_restarts(&pod.pod, restarts),
+            Sight::Unseen | Sight::Absent => Headroom::TooEarly,
+        };
+        if let Sight::There(pod) = sight {
+            entry.memory.observe(&entry.request, pod, since_start);
+        }
+        let park = self.park.as_ref();
+        let kubelet = match sight {
+            Sight::There(pod) => index.kubelet_for_restart(&pod.pod),
+            Sight::Unseen | Sight::Absent => None,
+        };
+        let (exit_images, now) = (index.exit_images(), since_start);
+        let around = Around { exit_images, park, node, kubelet, room: &room, is_first, left_to_vendor, now, today };
+        let decision = decide(&entry.request, sight, &entry.memory, &around);
+        let unseen = matches!(sight, Sight::There(_)) && node.is_none() && decision.reason == Reason::RequestWaits;
+        let again = decision.again.into_iter().chain(unseen.then(|| since_start + NODE_AGAIN)).min();
+        // A time that is over would be now again at once, for ever.
+        self.look_later(key, again.map(|at| if at > since_start { at } else { since_start + NODE_AGAIN }));
+        Some(decision)
+    }
+
+    fn look_later(&mut self, key: &Key, at: Option<Duration>) {
+        let Some(entry) = self.requests.get_mut(key) else { return };
+        let before = std::mem::replace(&mut entry.due, at);
+        self.reschedule(key, before, at);
+    }
+
+    fn begin(&mut self, key: &Key, decision: Decision, index: &mut Index, now: Now) -> Option<RestartWrite> {
+        let entry = self.requests.get_mut(key)?;
+        let all_are_left = self.by_pod.leave(&entry.request, decision.reason == Reason::RequestLeft);
+        let Some(action) = decision.action else {
+            let pod = pod_key(&entry.request);
+            match decision.reason {
+                Reason::RequestOver if decision.again.is_none() => self.forget(key, now.since_start),
+                // Nobody has to see a pod whose requests somebody else carries out.
+                Reason::RequestLeft if all_are_left => self.pods.give_way(&pod, now.since_start),
+                _ => {}
+            }
+            return None;
+        };
+        entry.memory.in_flight = true;
+        let request = entry.request.clone();
+        let pod = self.pods.get(&pod_key(&request)).and_then(|entry| match &entry.sight {
+            Seen::There(pod) => Some(&pod.pod),
+            Seen::NotYet | Seen::Absent => None,
+        });
+        match (&action, pod) {
+            (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),
+            (Action::Report(status), Some(pod)) if status.phase == RequestPhase::Completed => {
+                index.restarts_cut_short(&pod.uid, now.since_start)
+            }
+            _ => {}
+        }
+        let seen = pod.map(|pod| pod.version.clone()).unwrap_or_default();
+        let pod = pod.map(Target::of);
+        Some(RestartWrite { request, pod, seen, action, done: decision.done, today: now.today, is_for_orphan: false })
+    }
+
+    /// A write has come back; what is to be told.
+    pub fn written(&mut self, write: RestartWrite, outcome: Result<Stored, Outcome>, now: Duration) -> Vec<Notice> {
+        if write.is_for_orphan {
+            return self.orphans.written(write, outcome, now);
+        }
+        let key = (write.request.namespace.clone(), write.request.name.clone());
+        let entry = self.requests.get_mut(&key).filter(|entry| entry.request.uid == write.request.uid);
+        let Some(entry) = entry else { return if outcome.is_ok() { write.notices() } else { Vec::new() } };
+        entry.memory.in_flight = false;
+        self.fresh.push(&key.0, key.clone());
+        match outcome {
+            Ok(stored) => {
+                entry.retry = Retry::default();
+                entry.memory.not_before = None;
+                self.store(&write, stored, now);
+                write.notices()
+            }
+            Err(outcome) => {
+                let (not_before, news) = entry.retry.after(&write, &outcome, now);
+                entry.memory.not_before = Some(not_before);
+                news
+            }
+        }
+    }
+
+    /// The event of our own write may come later; until then this is what we know to be stored. Where the answer comes later than what
+    /// followed the write, that counts.
+    fn store(&mut self, write: &RestartWrite, stored: Stored, now: Duration) {
+        match stored {
+            Stored::Request(request) => {
+                let key = (request.namespace.clone(), request.name.clone());
+                let entry = self.requests.get_mut(&key).filter(|entry| entry.request.uid == request.uid);
+                let is_news = |entry: &Entry| is_later(&request.version, &entry.request.version, &write.request.version);
+                if let Some(entry) = entry.filter(|entry| is_news(entry)) {
+                    self.by_pod.remove(&entry.request);
+                    self.by_pod.add(&request);
+                    entry.request = *request;
+                    let pod = pod_key(&entry.request);
+                    self.pod_has_changed(&pod, now);
+                }
+            }
+            Stored::Pod(pod) => {
+                let key = (pod.pod.namespace.clone(), pod.pod.name.clone());
+                if let Some(entry) = self.pods.get_mut(&key)
+                    && let Seen::There(seen) = &entry.sight
+                    && seen.pod.uid == pod.pod.uid
+                    && is_later(&pod.pod.version, &seen.pod.version, &write.seen)
+                {
+                    entry.sight = Seen::There(pod);
+                }
+            }
+            Stored::Nothing => {}
+        }
+    }
+}
+
+impl RestartWrite {
+    fn notices(&self) -> Vec<Notice> {
+        self.done.iter().filter_map(|report| self.notice(report.clone())).collect()
+    }
+
+    /// What is told is told of the pod, also of one that is gone.
+    fn notice(&self, report: Report) -> Option<Notice> {
+        let RestartRequest { namespace, pod_name, pod_uid, .. } = &self.request;
+        let gone = || Some(Target { kind: TargetKind::Pod, namespace: namespace.clone(), name: pod_name.clone(), uid: pod_uid.clone()? });
+        Some(Notice { target: self.pod.clone().or_else(gone)?, report })
+    }
+}
+
+/// Whether the version in an answer is later than the one that the watch has shown by now; `before` is the one for which the write was
+/// decided. Versions that are no numbers have no order: then the answer counts as long as the watch has shown nothing new.
+fn is_later(answer: &str, shown: &str, before: &str) -> bool {
+    match (answer.parse::<u64>(), shown.parse::<u64>()) {
+        (Ok(answer), Ok(shown)) => answer > shown,
+        _ => shown == before,
+    }
+}
+
+/// The first one whose time has come.
+fn pop_due(due: &mut BTreeSet<(Duration, Key)>, now: Duration) -> Option<Key> {
+    let is_due = due.first().is_some_and(|(at, _)| *at <= now);
+    is_due.then(|| due.pop_first()).flatten().map(|(_, key)| key)
+}
+
+fn pod_key(request: &RestartRequest) -> Key {
+    (request.namespace.clone(), request.pod_name.clone())
+}
+
+/// A provider that has failed on a change of ours fails on those for other pods as well.
+fn learn(request: &RestartRequest, pod: &RestartPod, index: &mut Index, now: Duration) -> Option<Effect> {
+    let changed = |name: &str| {
+        let intent = request.mark(name).and_then(|mark| mark.intent.as_ref());
+        intent.zip(pod.find(name)).is_some_and(|(intent, (_, container, _))| container.image == intent.to)
+    };
+    let failed = *pod.pod.reason == *PROVIDER_FAILED && request.containers.iter().any(|wanted| changed(&wanted.name));
+    failed.then(|| index.learn_by_restart(&pod.pod, Proved::Rejects, now)).flatten()
+}

@@ -1,0 +1,104 @@
+//! The requests for each pod, so that nobody has to go through all requests for one of them: a tenant may have thousands, also for one pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use swaplet_core::restart::reconcile::{Place, needs_pod};
+use swaplet_core::restart::request::RestartRequest;
+
+use super::{Key, pod_key};
+
+/// All of them, by pod.
+#[derive(Default)]
+pub(crate) struct ByPod {
+    pods: BTreeMap<Key, Requests>,
+    /// Whether a node may say that its vendor does not carry out requests with OpenKruise's label for virtual nodes.
+    pub nodes_tell: bool,
+}
+
+/// The names of the requests for one pod.
+#[derive(Default)]
+struct Requests {
+    all: BTreeSet<Box<str>>,
+    /// Those that can be decided only with the pod in sight.
+    needing: BTreeSet<Box<str>>,
+    /// Those that need it although they are over.
+    held: BTreeSet<Box<str>>,
+    /// Those that somebody else carries out.
+    left: BTreeSet<Box<str>>,
+    /// Those that are carried out one after another.
+    line: BTreeSet<Place>,
+}
+
+impl ByPod {
+    /// There is none yet.
+    pub fn new(nodes_tell: bool) -> Self {
+        Self { nodes_tell, ..Self::default() }
+    }
+
+    /// A request is there.
+    pub fn add(&mut self, request: &RestartRequest) {
+        let needs_pod = needs_pod(request, self.nodes_tell);
+        let requests = self.pods.entry(pod_key(request)).or_default();
+        requests.all.insert(request.name.clone());
+        let place = Place::of(request);
+        if needs_pod {
+            requests.needing.insert(request.name.clone());
+            if place.is_none() {
+                requests.held.insert(request.name.clone());
+            }
+        }
+        requests.line.extend(place);
+    }
+
+    /// A request is not there any more, or not as it was.
+    pub fn remove(&mut self, request: &RestartRequest) {
+        let pod = pod_key(request);
+        let Some(requests) = self.pods.get_mut(&pod) else { return };
+        for names in [&mut requests.all, &mut requests.needing, &mut requests.held, &mut requests.left] {
+            names.remove(&request.name);
+        }
+        if let Some(place) = Place::of(request) {
+            requests.line.remove(&place);
+        }
+        if requests.all.is_empty() {
+            self.pods.remove(&pod);
+        }
+    }
+
+    /// Whether a pod has to be seen.
+    pub fn needs(&self, pod: &Key) -> bool {
+        self.pods.get(pod).is_some_and(|requests| !requests.needing.is_empty())
+    }
+
+    /// Whether no other request comes before this one.
+    pub fn is_first(&self, request: &RestartRequest) -> bool {
+        let line = self.pods.get(&pod_key(request)).map(|requests| &requests.line);
+        let others_before = line.and_then(BTreeSet::first).filter(|first| first.name != request.name);
+        others_before.is_none_or(|first| Place::of(request).is_some_and(|place| place < *first))
+    }
+
+    /// Somebody else carries a request out, or not. Whether that is so of all requests for its pod.
+    pub fn leave(&mut self, request: &RestartRequest, left: bool) -> bool {
+        let Some(requests) = self.pods.get_mut(&pod_key(request)) else { return false };
+        if left {
+            requests.left.insert(request.name.clone())
+        } else {
+            requests.left.remove(&request.name)
+        };
+        requests.left.len() == requests.all.len()
+    }
+
+    /// The names of all requests for a pod.
+    pub fn names(&self, pod: &Key) -> impl Iterator<Item = &Box<str>> {
+        self.pods.get(pod).into_iter().flat_map(|requests| &requests.all)
+    }
+
+    /// The names of those for which it matters what the pod does: those that are begun, the next one, and those that hold something of it.
+    /// The others wait in line.
+    pub fn concerned(&self, pod: &Key) -> Vec<Box<str>> {
+        let Some(requests) = self.pods.get(pod) else { return Vec::new() };
+        let begun = requests.line.iter().take_while(|place| !place.waits);
+        let next = requests.line.iter().find(|place| place.waits);
+        begun.chain(next).map(|place| &place.name).chain(&requests.held).cloned().collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! The pods that are followed: at most so many at once, and the others in turns by namespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Key, PodEntry, Seen};
+use crate::frame::queue::FairQueue;
+
+/// Pods that are followed at once; requests for others wait. Each is a watch of one object.
+const AT_ONCE: usize = 256;
+
+/// The pods that requests need.
+#[derive(Default)]
+pub(crate) struct Pods {
+    followed: BTreeMap<Key, PodEntry>,
+    /// How many of them each namespace has.
+    taken: BTreeMap<Box<str>, usize>,
+    /// Those that wait for a place; the line may also name some that do not any more.
+    waiting: BTreeSet<Key>,
+    line: FairQueue<Key>,
+    have_changed: bool,
+}
+
+impl Pods {
+    /// Those that are followed, if they are others than when this was asked the last time.
+    pub fn news(&mut self) -> Option<impl Iterator<Item = &Key>> {
+        std::mem::take(&mut self.have_changed).then(|| self.followed.keys())
+    }
+
+    /// What is known of a pod that is followed.
+    pub fn get(&self, pod: &Key) -> Option<&PodEntry> {
+        self.followed.get(pod)
+    }
+
+    /// The same, to be brought up to date.
+    pub fn get_mut(&mut self, pod: &Key) -> Option<&mut PodEntry> {
+        self.followed.get_mut(pod)
+    }
+
+    /// A pod is needed: it is followed as soon as there is a place.
+    pub fn want(&mut self, pod: &Key, now: Duration) {
+        if self.followed.contains_key(pod) || !self.waiting.insert(pod.clone()) {
+            return;
+        }
+        self.line.push(&pod.0, pod.clone());
+        self.fill(now);
+    }
+
+    /// A pod is needed no more.
+    pub fn release(&mut self, pod: &Key, now: Duration) {
+        self.waiting.remove(pod);
+        if self.followed.remove(pod).is_none() {
+            return;
+        }
+        self.have_changed = true;
+        if let Some(count) = self.taken.get_mut(&pod.0) {
+            *count -= 1;
+            if *count == 0 {
+                self.taken.remove(&pod.0);
+            }
+        }
+        self.fill(now);
+    }
+
+    /// A pod that is followed in vain gives its place to one that waits; it is needed again when its requests change.
+    pub fn give_way(&mut self, pod: &Key, now: Duration) {
+        if !self.waiting.is_empty() {
+            self.release(pod, now);
+        }
+    }
+
+    /// A namespace takes a place only while more are free than it has. So one alone has half of them, and with more of them each has as many
+    /// as stay free: however long the pods of some take, there is a place for whoever comes next.
+    fn fill(&mut self, now: Duration) {
+        loop {
+            let free = AT_ONCE - self.followed.len();
+            let taken = &self.taken;
+            let Some(pod) = self.line.pop_of(|namespace| taken.get(namespace).copied().unwrap_or_default() < free) else { return };
+            if self.waiting.remove(&pod) {
+                *self.taken.entry(pod.0.clone()).or_default() += 1;
+                self.followed.insert(pod, PodEntry { sight: Seen::NotYet, listed: false, since: now });
+                self.have_changed = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(namespace: &str, number: usize) -> Key {
+        (namespace.into(), format!("p{number}").into())
+    }
+
+    fn followed(pods: &Pods, namespace: &str) -> usize {
+        pods.followed.keys().filter(|pod| *pod.0 == *namespace).count()
+    }
+
+    #[test]
+    fn a9_one_namespace_leaves_places_and_many_share_them() {
+        let mut pods = Pods::default();
+        (0..1000).for_each(|number| pods.want(&pod("greedy", number), Duration::ZERO));
+        assert_eq!(followed(&pods, "greedy"), AT_ONCE / 2);
+        pods.want(&pod("modest", 0), Duration::ZERO);
+        assert_eq!(followed(&pods, "modest"), 1, "at once, whatever the others do with theirs");
+        // Nine others that are as greedy: the places are not full yet, and those that come free go to whoever has fewest.
+        for other in 1..9 {
+            (0..1000).for_each(|number| pods.want(&pod(&format!("greedy-{other}"), number), Duration::ZERO));
+        }
+        for _ in 0..AT_ONCE {
+            let most = pods.taken.iter().max_by_key(|(_, taken)| **taken).map(|(namespace, _)| namespace.clone()).unwrap();
+            let one = pods.followed.keys().find(|pod| pod.0 == most).cloned().unwrap();
+            pods.release(&one, Duration::ZERO);
+        }
+        let shares: Vec<_> = pods.taken.values().copied().collect();
+        assert!(shares.iter().all(|share| *share <= AT_ONCE / 10 + 1) && pods.followed.len() < AT_ONCE, "{shares:?}");
+        pods.want(&pod("late", 0), Duration::ZERO);
+        assert_eq!(followed(&pods, "late"), 1);
+    }
+
+    #[test]
+    fn who_is_needed_no_more_leaves_the_line_and_news_are_told_once() {
+        let mut pods = Pods::default();
+        (0..200).for_each(|number| pods.want(&pod("a", number), Duration::ZERO));
+        assert_eq!(pods.news().map(Iterator::count), Some(AT_ONCE / 2));
+        assert!(pods.news().is_none());
+        (130..200).for_each(|number| pods.release(&pod("a", number), Duration::ZERO));
+        assert!(pods.news().is_none());
+        (0..10).for_each(|number| pods.release(&pod("a", number), Duration::ZERO));
+        assert_eq!(pods.news().map(Iterator::count), Some(120), "two of the ten places are taken by those that waited");
+    }
+}

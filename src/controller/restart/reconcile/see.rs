@@ -1,0 +1,136 @@
+//! What the watches tell of requests and their pods.
+
+use std::time::Duration;
+
+use swaplet_core::restart::pod::RestartPodWire;
+use swaplet_core::restart::reconcile::Memory;
+use swaplet_core::restart::request::{RestartRequest, RestartRequestWire};
+
+use super::retry::Retry;
+use super::{Entry, Key, Restarts, Seen, pod_key};
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+
+impl Restarts {
+    /// What the watch of requests tells.
+    pub fn hear(&mut self, event: Event<RestartRequestWire>, now: Duration) {
+        match event {
+            Event::ListStart => {
+                self.list += 1;
+                self.listed = false;
+            }
+            Event::Listed(request) | Event::Applied(request) => match read("request", || request.read()) {
+                Some(request) => self.apply(request, now),
+                None => tracing::warn!("a ContainerRecreateRequest of the watch has no name, namespace or uid; it is left alone"),
+            },
+            Event::ListEnd => {
+                let gone: Vec<_> = self.requests.iter().filter(|(_, entry)| entry.list != self.list).map(|(key, _)| key.clone()).collect();
+                gone.iter().for_each(|key| self.forget(key, now));
+                self.listed = true;
+            }
+            Event::Deleted(request) => {
+                if let Some(request) = read("request", || request.read()) {
+                    self.forget(&(request.namespace, request.name), now);
+                }
+            }
+            // The loop tells of it.
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+    }
+
+    fn apply(&mut self, request: RestartRequest, now: Duration) {
+        let key = (request.namespace.clone(), request.name.clone());
+        let before = self.requests.remove(&key).inspect(|entry| self.by_pod.remove(&entry.request));
+        self.by_pod.add(&request);
+        let pod = pod_key(&request);
+        if let Some(other) = before.as_ref().map(|entry| pod_key(&entry.request)).filter(|other| *other != pod) {
+            self.pod_has_changed(&other, now);
+        }
+        let entry = match before {
+            Some(entry) if entry.request.uid == request.uid => Entry { request, list: self.list, ..entry },
+            other => {
+                other.iter().for_each(|entry| self.reschedule(&key, entry.due, None));
+                Entry { request, memory: Memory::default(), retry: Retry::default(), due: None, list: self.list }
+            }
+        };
+        self.requests.insert(key.clone(), entry);
+        self.look_at(key);
+        self.pod_has_changed(&pod, now);
+    }
+
+    /// The requests for a pod are others than before.
+    pub(crate) fn pod_has_changed(&mut self, pod: &Key, now: Duration) {
+        if self.by_pod.needs(pod) {
+            self.pods.want(pod, now)
+        } else {
+            self.pods.release(pod, now)
+        }
+        self.look_at_concerned(pod);
+        self.orphans.look_at(pod);
+    }
+
+    /// What the watch of parked pods tells.
+    pub fn see_parked(&mut self, event: Event<RestartPodWire>, now: Duration) {
+        self.orphans.see(event, now);
+    }
+
+    /// What the watch of one pod tells.
+    pub fn see(&mut self, key: &Key, event: Event<RestartPodWire>) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        let before = entry.kind();
+        match event {
+            Event::ListStart => entry.listed = false,
+            Event::Listed(pod) | Event::Applied(pod) => {
+                entry.listed = true;
+                if let Some(pod) = read("pod", || pod.read()) {
+                    entry.sight = Seen::There(Box::new(pod));
+                }
+            }
+            Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
+            Event::Deleted(_) => entry.sight = Seen::Absent,
+            Event::Current(_) => return,
+            // The loop tells of trouble.
+            Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+        if entry.kind() == before {
+            self.look_at_concerned(key);
+        } else {
+            let names: Vec<_> = self.by_pod.names(key).cloned().collect();
+            names.into_iter().for_each(|name| self.look_at((key.0.clone(), name)));
+        }
+    }
+
+    pub(crate) fn look_at(&mut self, request: Key) {
+        let namespace = request.0.clone();
+        self.fresh.push(&namespace, request);
+    }
+
+    fn look_at_concerned(&mut self, pod: &Key) {
+        for name in self.by_pod.concerned(pod) {
+            self.look_at((pod.0.clone(), name));
+        }
+    }
+
+    pub(crate) fn reschedule(&mut self, key: &Key, before: Option<Duration>, after: Option<Duration>) {
+        if let Some(at) = before {
+            self.due.remove(&(at, key.clone()));
+        }
+        self.due.extend(after.map(|at| (at, key.clone())));
+    }
+
+    /// A request is gone, or nothing is left to be done for it.
+    pub(crate) fn forget(&mut self, key: &Key, now: Duration) {
+        let Some(entry) = self.requests.remove(key) else { return };
+        self.reschedule(key, entry.due, None);
+        self.by_pod.remove(&entry.request);
+        if entry.request.has_begun() && !entry.request.is_completed() {
+            let seen = || match &self.pods.get(&pod_key(&entry.request))?.sight {
+                Seen::There(pod) => Some(pod.pod.uid.clone()),
+                Seen::NotYet | Seen::Absent => None,
+            };
+            let pod = entry.request.pod_uid.clone().or_else(seen);
+            self.halfway.extend(pod);
+        }
+        self.pod_has_changed(&pod_key(&entry.request), now);
+    }
+}

@@ -1,0 +1,51 @@
+//! The controller of several processes: it runs in the one that leads, and stands by in the others.
+
+use std::future::Future;
+
+use kube::Client;
+use tokio::sync::watch;
+
+use super::Settings;
+use super::configured::run_configured;
+use crate::frame::isolated::TaskDied;
+use crate::frame::lease::LeaseKeeper;
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+
+/// [Runs](run_configured) whenever this process leads, until `shutdown` completes; then gives the Lease up. Each time it begins anew: all
+/// that it remembers is derived from the pods.
+///
+/// # Errors
+/// [`TaskDied`], where only a new process can go on.
+pub async fn run_while_leading(
+    client: Client,
+    settings: watch::Receiver<Settings>,
+    metrics: Metrics,
+    health: Health,
+    keeper: LeaseKeeper,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), TaskDied> {
+    let mut leadership = keeper.leadership();
+    let mut stopping = false;
+    tokio::pin!(shutdown);
+    while !stopping {
+        tokio::select! {
+            () = &mut shutdown => break,
+            won = leadership.won() => if !won {
+                return Err(TaskDied::of("the keeper of the Lease"));
+            },
+        }
+        tracing::info!("this process leads");
+        metrics.leads.set(1);
+        let end = async {
+            tokio::select! {
+                () = &mut shutdown => stopping = true,
+                () = leadership.lost() => tracing::warn!("this process does not lead any more; it stands by"),
+            }
+        };
+        run_configured(client.clone(), settings.clone(), keeper.leadership(), metrics.clone(), health.clone(), end).await?;
+        metrics.leads.set(0);
+    }
+    keeper.release().await;
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! All pods that matter now, each with its memory: the state of the loop, without any I/O and without a clock.
+//!
+//! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
+//! when its turn comes.
+
+mod around;
+mod census;
+mod denied;
+mod entry;
+mod isolation;
+mod jobs;
+mod requests;
+mod restarts;
+mod since;
+mod writes;
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::objects::pod::{Pod, RestartPolicy};
+use swaplet_core::report::decision::{Action, Decision, Paths, Report};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::circumstances::Circumstances;
+use swaplet_core::terminate::decide;
+use swaplet_core::terminate::memory::Memory;
+use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
+
+use self::census::Census;
+use self::entry::Entry;
+use self::jobs::Lines;
+use self::restarts::Begun;
+use super::derive::Pushed;
+use super::selection::Selected;
+use crate::cluster::budgets::Budgets;
+use crate::cluster::nodes::{Learned, Nodes};
+use crate::cluster::openkruise::Known;
+use crate::cluster::rules::Rules;
+pub use crate::frame::metrics::Timed;
+use crate::frame::queue::{FairQueue, LOOK_AGAIN};
+use crate::frame::writer::Target;
+use crate::frame::writer::report::Notice;
+
+/// A write to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The pod.
+    pub target: Target,
+    /// What to write.
+    pub action: Action,
+    /// What to tell once it is applied.
+    pub report: Option<Report>,
+}
+
+/// What the index wants the loop to do besides writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Tell something.
+    Notice(Notice),
+    /// A decision about a pod, where it differs from the one before.
+    Decided(Reason),
+    /// A write was applied so long after the mains were seen done.
+    Written(Timed),
+    /// A pod is finished, so long after its first write.
+    Ended(Timed),
+    /// Push the exit image with these paths.
+    Derive(Paths),
+    /// A pod has proved how its node treats swaps.
+    Learned(Learned),
+}
+
+/// The pods, and which of them want a write or another look.
+pub struct Index {
+    rules: Rules,
+    /// The nodes of the pods. Whoever changes them says which pods are to be looked at ([`Index::look_soon`]).
+    pub nodes: Nodes,
+    budgets: Budgets,
+    openkruise: Known,
+    entries: HashMap<Box<str>, Entry>,
+    /// Knows more pods than `entries`: all whose restarts count against the limit of a Job.
+    headroom: Ledger,
+    /// Restarts of single containers that have been begun, by the uid of the pod.
+    restarting: HashMap<Box<str>, Begun>,
+    lines: Lines,
+    image_troubles: ImageTroubles,
+    due: BTreeSet<(Duration, Box<str>)>,
+    /// When all pods are looked at.
+    all_due: Duration,
+    ready: FairQueue,
+    list: u64,
+    census: Census,
+    pub(crate) selected: Selected,
+    /// A value, so that a test can put a defect in its place.
+    decide_pod: DecidePod,
+}
+
+/// [`decide`], or what stands for it.
+type DecidePod = fn(&Pod, &Memory, &Circumstances<'_>) -> Decision;
+
+impl Index {
+    /// An empty index.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        let nodes = Nodes::new(rules.node_table.clone());
+        let openkruise = Known::new(&rules);
+        let (entries, due, ready, selected) = (HashMap::new(), BTreeSet::new(), FairQueue::default(), Selected::default());
+        let (headroom, restarting, census) = (Ledger::default(), HashMap::new(), Census::default());
+        let (budgets, all_due, decide_pod) = (Budgets::default(), LOOK_AGAIN, decide as DecidePod);
+        Self {
+            rules,
+            nodes,
+            budgets,
+            openkruise,
+            entries,
+            headroom,
+            restarting,
+            lines: Lines::default(),
+            image_troubles: ImageTroubles::default(),
+            due,
+            all_due,
+            ready,
+            list: 0,
+            census,
+            selected,
+            decide_pod,
+        }
+    }
+
+    /// A list of all pods begins.
+    pub fn list_starts(&mut self) {
+        self.list += 1;
+        self.headroom.pod_list_starts();
+    }
+
+    /// The list is complete: pods that it did not name are gone.
+    pub fn list_ends(&mut self, now: Duration) -> Vec<Effect> {
+        let gone: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.list != self.list).map(|(uid, _)| uid.clone()).collect();
+        gone.iter().for_each(|uid| self.forget(uid));
+        self.selected.listed(|uid| self.entries.contains_key(uid));
+        self.restarting.retain(|_, begun| begun.list == self.list);
+        self.headroom.pod_list_ends(self.list);
+        self.forget_jobs();
+        self.look_at_woken(now)
+    }
+
+    /// A pod was listed, added or has changed.
+    pub fn apply(&mut self, pod: Pod, now: Duration) -> Vec<Effect> {
+        if pod.restart_policy == RestartPolicy::Always {
+            return Vec::new();
+        }
+        if self.openkruise.learn(&pod, &self.rules.exit_images) {
+            self.look_soon_at(|other| other.last == Some(Reason::ExitCodeProbed) && other.pod.namespace == pod.namespace);
+        }
+        self.restarts_shown(&pod, now);
+        let uid = pod.uid.clone();
+        match self.entries.get_mut(&uid) {
+            Some(entry) => entry.show(pod, self.list),
+            None => {
+                self.entries.insert(uid.clone(), Entry::new(pod, self.list));
+            }
+        }
+        let mut effects = self.look(&uid, now);
+        effects.extend(self.look_at_woken(now));
+        effects
+    }
+
+    /// A pod is gone.
+    pub fn remove(&mut self, pod: &Pod, now: Duration) -> Vec<Effect> {
+        self.forget(&pod.uid);
+        self.restarting.remove(&pod.uid);
+        self.headroom.pod_gone(pod);
+        self.look_at_woken(now)
+    }
+
+    /// Nothing will be done for this pod; its restarts may still count.
+    fn forget(&mut self, uid: &str) {
+        self.openkruise.request_ends(uid);
+        let Some(entry) = self.entries.remove(uid) else { return };
+        self.nodes.trial_ends(&entry.pod);
+        self.census.forget(&entry);
+        self.selected.over(uid, entry.pod.phase);
+        if let Some(at) = entry.due {
+            self.due.remove(&(at, uid.into()));
+        }
+        if self.nodes.probe_ends(&entry.pod) {
+            self.look_soon(|pod| pod.node == entry.pod.node);
+        }
+    }
+
+    /// These pods are looked at when the index is next woken: something around them has changed.
+    pub fn look_soon(&mut self, concerned: impl Fn(&Pod) -> bool) {
+        self.look_soon_at(|entry| concerned(&entry.pod));
+    }
+
+    fn look_soon_at(&mut self, concerned: impl Fn(&Entry) -> bool) {
+        for (uid, entry) in self.entries.iter_mut().filter(|(_, entry)| concerned(entry)) {
+            if let Some(at) = entry.due.replace(Duration::ZERO) {
+                self.due.remove(&(at, uid.clone()));
+            }
+            self.due.insert((Duration::ZERO, uid.clone()));
+        }
+    }
+
+    /// The next time at which a pod is to be looked at although nothing happened.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        let all = (!self.entries.is_empty()).then_some(self.all_due);
+        self.due.first().map(|(at, _)| *at).into_iter().chain(all).chain(self.next_given_back()).min()
+    }
+
+    /// When a provider that is asked too often may be asked again, if a pod waits for that.
+    #[must_use]
+    pub fn next_budget(&self) -> Option<Duration> {
+        self.budgets.next()
+    }
+
+    /// Looks at the pods whose time has come.
+    pub fn wake(&mut self, now: Duration) -> Vec<Effect> {
+        if self.all_due <= now {
+            self.all_due = now + LOOK_AGAIN;
+            self.look_soon(|_| true);
+        }
+        self.give_back(now);
+        let mut effects = Vec::new();
+        while let Some((at, uid)) = self.due.pop_first() {
+            if at > now {
+                self.due.insert((at, uid));
+                break;
+            }
+            if let Some(entry) = self.entries.get_mut(&uid) {
+                entry.due = None;
+            }
+            effects.extend(self.look(&uid, now));
+        }
+        effects.extend(self.look_at_woken(now));
+        effects
+    }
+
+    /// The next write, decided from the latest state of the pod whose turn it is.
+    pub fn next_write(&mut self, now: Duration) -> (Option<Write>, Vec<Effect>) {
+        let mut effects = Vec::new();
+        while let Some(uid) = self.budgets.pop(now).or_else(|| self.ready.pop()) {
+            let (decision, more) = self.decide(&uid, now);
+            let write = decision.and_then(|decision| self.begin(&uid, decision, now));
+            effects.extend(more);
+            effects.extend(self.look_at_woken(now));
+            if write.is_some() {
+                return (write, effects);
+            }
+        }
+        (None, effects)
+    }
+
+    /// Looks at a pod; if something is to be written, it waits its turn.
+    fn look(&mut self, uid: &str, now: Duration) -> Vec<Effect> {
+        let (decision, effects) = self.decide(uid, now);
+        if let (Some(Decision { action: Some(_), .. }), Some(entry)) = (decision, self.entries.get(uid)) {
+            self.ready.push(&entry.pod.namespace, uid);
+        }
+        effects
+    }
+
+    /// The push of a derived exit image has come back: the pods that want one are looked at.
+    pub fn derived_came(&mut self, paths: &[String], pushed: Pushed, now: Duration) -> Vec<Effect> {
+        self.rules.exit_images.derived_came(paths, pushed, now);
+        let waiting: Vec<_> = self.entries.iter().filter(|(_, entry)| entry.wants).map(|(uid, _)| uid.clone()).collect();
+        waiting.iter().flat_map(|uid| self.look(uid, now)).collect()
+    }
+
+    fn reschedule(&mut self, uid: &str, before: Option<Duration>, after: Option<Duration>) {
+        if before == after {
+            return;
+        }
+        if let Some(at) = before {
+            self.due.remove(&(at, uid.into()));
+        }
+        if let Some(at) = after {
+            self.due.insert((at, uid.into()));
+        }
+    }
+
+    /// The other pods of the node are looked at again.
+    fn learned(&mut self, learned: Learned, by: &str) -> Effect {
+        if let Some(entry) = self.entries.get(by) {
+            self.nodes.probe_ends(&entry.pod);
+        }
+        self.look_soon(|pod| pod.node == learned.node && &*pod.uid != by);
+        Effect::Learned(learned)
+    }
+}
+
+/// Whether nothing will ever be done for the pod again, so that it need not be kept.
+const fn is_over(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::PodDeleting
+            | Reason::PodFinished
+            | Reason::RestartPolicyAlways
+            | Reason::NoSidecar
+            | Reason::SidecarEnded
+            | Reason::PodFailedAfterSwap
+            | Reason::PodFailedAfterFinish
+            | Reason::PodFailedAfterRecreate
+    )
+}
+
+fn notice(target: Target, report: Option<Report>) -> Option<Effect> {
+    report.map(|report| Effect::Notice(Notice { target, report }))
+}

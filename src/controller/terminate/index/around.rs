@@ -1,0 +1,73 @@
+//! What the index knows around a pod, as a decision wants it; and the decision told step by step.
+
+use std::time::Duration;
+
+use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::objects::pod::{Pod, roles};
+use swaplet_core::terminate::circumstances::Circumstances;
+use swaplet_core::terminate::explain::{Explanation, explain};
+use swaplet_core::terminate::memory::Memory;
+use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
+
+use super::jobs::Lines;
+use super::{Index, Known};
+use crate::cluster::nodes::Nodes;
+use crate::cluster::rules::Rules;
+
+/// All that is known besides the pods.
+pub(crate) struct Around<'a> {
+    pub(crate) rules: &'a Rules,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) headroom: &'a Ledger,
+    pub(crate) openkruise: &'a Known,
+    pub(crate) image_troubles: &'a ImageTroubles,
+    pub(crate) lines: &'a Lines,
+}
+
+impl<'a> Around<'a> {
+    /// What a decision about this pod depends on.
+    pub(crate) fn of(&self, pod: &Pod, memory: &Memory, now: Duration) -> Circumstances<'a> {
+        let (node, facts) = self.nodes.about(pod, memory.mains_done_at, now);
+        Circumstances {
+            exit_images: &self.rules.exit_images,
+            ladder: &self.rules.ladder,
+            headroom: self.headroom,
+            line_moved: self.lines.moved(pod),
+            image_troubles: self.image_troubles,
+            node: self.openkruise.class(pod, node),
+            facts,
+            openkruise: self.openkruise.around(pod),
+            now,
+        }
+    }
+}
+
+impl Index {
+    /// The decision about a pod, as the index takes it now, step by step; also about one that it does not keep, because nothing is to
+    /// be done for it. What has been told before is told again.
+    #[must_use]
+    pub fn explain(&self, pod: &Pod, now: Duration) -> Explanation {
+        let mut pod = pod.clone();
+        pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&pod);
+        let mut memory = self.entries.get(&pod.uid).map(|entry| entry.memory.clone()).unwrap_or_default();
+        memory.observe(&pod, &self.rules.exit_images, now);
+        memory.observe_request(self.openkruise.around(&pod).request, now);
+        memory.said.clear();
+        let Self { rules, nodes, headroom, openkruise, image_troubles, lines, .. } = self;
+        let around = Around { rules, nodes, headroom, openkruise, image_troubles, lines };
+        explain(&pod, &memory, &around.of(&pod, &memory, now), &self.nodes.why(&pod, now))
+    }
+
+    /// The pods that are kept.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.entries.values().map(|entry| &entry.pod)
+    }
+
+    /// Whether somebody has begun to end the sidecars of the pod: one shows an exit image, or there is a request to OpenKruise's daemon.
+    #[must_use]
+    pub fn is_begun(&self, pod: &Pod) -> bool {
+        let memory = Memory::default();
+        let shows_exit_image = |sidecar| memory.shows_exit_image(sidecar, &self.rules.exit_images);
+        self.openkruise.around(pod).request.is_some() || roles::sidecars(pod).any(shows_exit_image)
+    }
+}

@@ -1,0 +1,44 @@
+//! What becomes of a write that the API server forbids.
+
+use std::time::Duration;
+
+use swaplet_core::report::decision::{Action, Report, Swap};
+use swaplet_core::report::reason::Reason;
+
+use super::entry::Entry;
+use super::{Effect, Write, notice};
+
+/// The longest wait after denials.
+const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
+
+impl Entry {
+    /// A swap that is denied again and again leads on to the next rung, which asks for another right; all other writes of the pod wait.
+    pub(crate) fn denied(&mut self, write: Write, words: &str, now: Duration) -> Vec<Effect> {
+        let rung = write.action.rung();
+        let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
+        let until = self.memory.denied.remember(rung, note.as_str().into(), now, LAST_DENIED_RETRY);
+        let denials = self.memory.denied.of(rung);
+        if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
+            self.memory.not_before = Some(until);
+        }
+        // Told once of each way: what is denied of one says nothing of the other.
+        if !denials.are_news() {
+            return Vec::new();
+        }
+        self.memory.first_time(Reason::WriteDenied);
+        notice(write.target, Some(Report { reason: Reason::WriteDenied, note })).into_iter().collect()
+    }
+}
+
+/// What was tried, in words that follow "forbids to".
+fn attempt(action: &Action) -> String {
+    match action {
+        Action::Swap(swaps) => format!("change the image of {}", names(swaps)),
+        Action::Finish(_) => "write the phase of the pod (grant patch of pods/status, or start with --finish=never)".to_owned(),
+        Action::Recreate(containers) => format!("ask for an end of {}", containers.join(", ")),
+    }
+}
+
+fn names(swaps: &[Swap]) -> String {
+    swaps.iter().map(|swap| &*swap.container).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,165 @@
+//! One pod with its memory, and what becomes of the writes to it.
+
+use std::time::Duration;
+
+use swaplet_core::cluster::headroom::{Ledger, Swapped};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::report::decision::{Action, Decision, Rung, Swap};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::memory::{Memory, proof};
+
+use super::census::Counted;
+use super::since::{self, SinceBegun};
+use super::{Effect, Write, is_over, notice};
+use crate::cluster::nodes::Nodes;
+use crate::frame::metrics::Timed;
+use crate::frame::writer::Outcome;
+
+/// The wait after the first failed write; it doubles with each further one.
+pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(500);
+/// The longest wait after failed writes.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// A pod with what is known of it besides what it shows.
+pub(crate) struct Entry {
+    pub(crate) pod: Pod,
+    pub(crate) memory: Memory,
+    pub(crate) last: Option<Reason>,
+    /// The class of its node, when it was decided about.
+    pub(crate) class: NodeClass,
+    /// A write whose answer was lost, and which is told if it turns out to have been applied.
+    pub(crate) unconfirmed: Option<Write>,
+    /// What the watch has shown since the write that is under way has begun.
+    pub(crate) since: SinceBegun,
+    /// The restarts of swaps, as the watch has shown them.
+    pub(crate) swapped: Swapped,
+    /// The watch has shown another state, which has not been looked at.
+    pub(crate) fresh: bool,
+    /// Until when a swap counts as made that was applied, or may have been, and that the watch has not shown.
+    pub(crate) unseen: Option<Duration>,
+    pub(crate) due: Option<Duration>,
+    /// Whether it wants an exit image that is not there.
+    pub(crate) wants: bool,
+    pub(crate) list: u64,
+    pub(crate) counted: Counted,
+    /// What it has proved about its node: once, for an old proof is no news.
+    proved: Option<Proved>,
+}
+
+impl Entry {
+    pub(crate) fn new(pod: Pod, list: u64) -> Self {
+        let (memory, swapped) = (Memory::default(), Swapped::default());
+        Self {
+            pod,
+            memory,
+            last: None,
+            class: NodeClass::Unknown,
+            unconfirmed: None,
+            since: SinceBegun::default(),
+            swapped,
+            fresh: true,
+            unseen: None,
+            due: None,
+            wants: false,
+            list,
+            counted: Counted::default(),
+            proved: None,
+        }
+    }
+
+    pub(crate) fn effects(&mut self, decision: &Decision, headroom: &mut Ledger, now: Duration) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if self.last != Some(decision.reason) && !(self.last.is_none() && is_over(decision.reason)) {
+            effects.push(Effect::Decided(decision.reason));
+        }
+        self.last = Some(decision.reason);
+        for report in &decision.reports {
+            effects.extend(self.tell(report, headroom));
+        }
+        let (pod, memory) = (&self.pod, &self.memory);
+        let confirmed = self.unconfirmed.take_if(|write| since::shows(pod, memory, &write.action));
+        effects.extend(confirmed.and_then(|write| notice(write.target, write.report)));
+        if let (true, Some((at, method))) = (is_end(decision.reason), self.memory.ending()) {
+            effects.push(Effect::Ended(self.timed(at, method, now)));
+        }
+        effects
+    }
+
+    const fn timed(&self, since: Duration, method: Rung, now: Duration) -> Timed {
+        Timed { after: now.saturating_sub(since), method, class: self.class }
+    }
+
+    /// Remembers what became of a write.
+    pub(crate) fn settle(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        if let Action::Recreate(_) = write.action {
+            return self.settle_request(write, outcome, now);
+        }
+        self.note_unseen(&write, outcome, now);
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+            self.memory.finish.iter_mut().for_each(|record| record.not_written());
+        }
+        match outcome {
+            Outcome::Applied(stored) => self.applied(write, stored, now),
+            Outcome::Conflict => self.back_off(now, FIRST_RETRY, LAST_RETRY, None),
+            Outcome::Gone => Vec::new(),
+            Outcome::Failed { retry_after, .. } => {
+                self.unconfirmed = Some(write).filter(|write| write.report.is_some());
+                self.back_off(now, FIRST_RETRY, LAST_RETRY, *retry_after)
+            }
+            Outcome::Denied(words) => self.denied(write, words, now),
+        }
+    }
+
+    /// What the pod proves about its node, once: when it is new, and the node is known.
+    pub(crate) fn proves(&mut self, nodes: &Nodes, now: Duration) -> Option<Proved> {
+        let proved = proof::proved(&self.pod, &self.memory, now).filter(|_| nodes.knows_node_of(&self.pod))?;
+        (self.proved.replace(proved) != Some(proved)).then_some(proved)
+    }
+
+    pub(crate) fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {
+        self.memory.failures = 0;
+        self.memory.not_before = None;
+        self.memory.denied.forget(write.action.rung());
+        self.unconfirmed = None;
+        // The event of our own write may come later; until then this is what we know to be stored.
+        match &write.action {
+            Action::Swap(swaps) => self.swapped(swaps, stored, now),
+            // What the watch has shown meanwhile may be newer: the node has taken the phase back.
+            Action::Finish(_) if self.since.any => self.memory.finish.iter_mut().for_each(|record| record.written_unseen(now)),
+            Action::Finish(finish) => {
+                self.pod.phase = finish.phase;
+                self.memory.finish.iter_mut().for_each(|record| record.written(now));
+            }
+            Action::Recreate(_) => {}
+        }
+        let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
+        let waited = done.map(|done| Effect::Written(self.timed(done, write.action.rung(), now)));
+        waited.into_iter().chain(notice(write.target, write.report)).collect()
+    }
+
+    fn swapped(&mut self, swaps: &[Swap], stored: &[Box<str>], now: Duration) {
+        for (swap, image) in swaps.iter().zip(stored) {
+            if let Some(container) = self.pod.containers.get_mut(swap.index) {
+                self.memory.swapped(container, image, now);
+                // The watch has shown this swap, or what somebody has done since.
+                if !self.since.images {
+                    container.image.clone_from(image);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn back_off(&mut self, now: Duration, first: Duration, last: Duration, at_least: Option<Duration>) -> Vec<Effect> {
+        let wait = first.saturating_mul(1 << self.memory.failures.min(16)).min(last);
+        self.memory.failures = self.memory.failures.saturating_add(1);
+        self.memory.not_before = Some(now.saturating_add(wait.max(at_least.unwrap_or_default())));
+        Vec::new()
+    }
+}
+
+/// Whether a pod has ended that something was written for.
+const fn is_end(reason: Reason) -> bool {
+    matches!(reason, Reason::SidecarEnded | Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate)
+}

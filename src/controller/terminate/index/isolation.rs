@@ -1,0 +1,184 @@
+//! Decides about one pod, such that a defect that it meets is the trouble of this pod alone.
+
+use std::time::Duration;
+
+use swaplet_core::cluster::headroom::Need;
+use swaplet_core::report::decision::{Decision, Report};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::unselected;
+
+use super::around::Around;
+use super::writes::probe_until;
+use super::{Effect, Index, is_over};
+use crate::frame::isolated::defects::note;
+use crate::frame::isolated::isolated;
+
+/// When is looked again at a pod whose decision names a time that is over.
+const SOON: Duration = Duration::from_secs(1);
+
+impl Index {
+    /// Decides about a pod and does with the decision all that is not a write. Where that panics, nothing is written, and the pod is looked
+    /// at again when it changes, and with all others.
+    pub(crate) fn decide(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+        isolated(uid, || self.judge(uid, now)).unwrap_or_else(|defect| (None, self.undecided(uid, &defect, now)))
+    }
+
+    fn undecided(&mut self, uid: &str, defect: &str, now: Duration) -> Vec<Effect> {
+        let Some(entry) = self.entries.get_mut(uid) else { return Vec::new() };
+        let report = Report { reason: Reason::DecisionFailed, note: note("pod", defect) };
+        let reports = Vec::from_iter(entry.memory.first_time(report.reason).then_some(report));
+        let effects = entry.effects(&Decision { reports, ..Decision::quiet(Reason::DecisionFailed) }, &mut self.headroom, now);
+        self.census.count(entry);
+        effects
+    }
+
+    fn judge(&mut self, uid: &str, now: Duration) -> (Option<Decision>, Vec<Effect>) {
+        let Some(entry) = self.entries.get_mut(uid) else { return (None, Vec::new()) };
+        let exit_images = &self.rules.exit_images;
+        entry.pod.platform_ends_eci_sidecars = self.nodes.ends_eci_sidecars(&entry.pod);
+        entry.memory.observe(&entry.pod, exit_images, now);
+        let shown = entry.count(&mut self.headroom, exit_images);
+        let learned = entry.proves(&self.nodes, now).and_then(|proved| self.nodes.learn(&entry.pod, proved, now));
+        if let Some(swap) = entry.memory.swaps.first() {
+            self.nodes.trial_goes_on(&entry.pod, probe_until(&entry.pod, swap.at), now);
+        }
+        entry.memory.observe_request(self.openkruise.around(&entry.pod).request, now);
+        self.image_troubles.observe(&entry.pod, &entry.memory, now);
+        let around = Around {
+            rules: &self.rules,
+            nodes: &self.nodes,
+            headroom: &self.headroom,
+            openkruise: &self.openkruise,
+            image_troubles: &self.image_troubles,
+            lines: &self.lines,
+        };
+        let circumstances = around.of(&entry.pod, &entry.memory, now);
+        entry.class = circumstances.node;
+        let decision = if self.selected.may_be_written(uid) {
+            (self.decide_pod)(&entry.pod, &entry.memory, &circumstances)
+        } else {
+            unselected(&entry.pod)
+        };
+        self.selected.decided(uid, decision.reason);
+        let need = match (entry.need(&decision, shown, now), self.restarting.get(uid)) {
+            (Need::Nothing, Some(begun)) => Need::Asked(begun.restarts),
+            (need, _) => need,
+        };
+        self.headroom.need(&entry.pod, need);
+        if is_over(decision.reason) && entry.pod.phase.is_terminal() {
+            self.headroom.pod_gone(&entry.pod);
+        }
+        let mut effects = entry.effects(&decision, &mut self.headroom, now);
+        self.census.count(entry);
+        entry.wants = !decision.wants.is_empty();
+        for paths in &decision.wants {
+            if self.rules.exit_images.ask_derived(&entry.pod.namespace, paths, now) {
+                effects.push(Effect::Derive(paths.clone()));
+            }
+        }
+        let again = decision.again.into_iter().chain(entry.unseen.filter(|_| decision.swaps_wanted > 0)).min();
+        // A time that is over would be now again at once, for ever.
+        let again = again.map(|at| if at > now { at } else { now + SOON });
+        let before = std::mem::replace(&mut entry.due, again);
+        self.reschedule(uid, before, again);
+        if is_over(decision.reason) {
+            self.forget(uid);
+        }
+        effects.extend(learned.map(|learned| self.learned(learned, uid)));
+        (Some(decision), effects)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use swaplet_core::cluster::exit_images::ExitImages;
+    use swaplet_core::cluster::node_table::NodeTable;
+    use swaplet_core::objects::pod::Pod;
+    use swaplet_core::objects::pod::wire::PodWire;
+    use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
+    use swaplet_core::report::decision::Action;
+    use swaplet_core::terminate;
+    use swaplet_core::terminate::ladder::Ladder;
+    use swaplet_core::terminate::openkruise::Coexist;
+
+    use super::*;
+    use crate::cluster::rules::Rules;
+    use crate::frame::queue::LOOK_AGAIN;
+
+    /// Its main container is done, the sidecar runs.
+    fn pod(name: &str) -> Pod {
+        let side = json!({"name": "side", "image": "side:1", "env": [{"name": WHEN_JOB_EXIT, "value": "true"}]});
+        let state = |name: &str, state| json!({"name": name, "image": name, "ready": false, "restartCount": 0, "state": state});
+        let statuses = [
+            state("main", json!({"terminated": {"exitCode": 0}})),
+            state("side", json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})),
+        ];
+        let pod = json!({
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "main:1"}, side]},
+            "status": {"phase": "Running", "containerStatuses": statuses},
+        });
+        serde_json::from_value::<PodWire>(pod).unwrap().read().unwrap()
+    }
+
+    fn index() -> Index {
+        Index::new(Rules {
+            exit_images: ExitImages::new(Some("exit:1".parse().unwrap()), Vec::new()),
+            ladder: Ladder::default(),
+            node_table: NodeTable::built_in(),
+            coexist: Coexist::Own,
+        })
+    }
+
+    fn writes(index: &mut Index, now: Duration) -> Vec<(Box<str>, bool)> {
+        let next = || index.next_write(now).0.map(|write| (write.target.name, matches!(write.action, Action::Swap(_))));
+        std::iter::from_fn(next).collect()
+    }
+
+    fn told(effects: &[Effect]) -> Vec<(&str, Reason)> {
+        let notices = effects.iter().filter_map(|effect| if let Effect::Notice(notice) = effect { Some(notice) } else { None });
+        notices.map(|notice| (&*notice.target.name, notice.report.reason)).collect()
+    }
+
+    #[test]
+    fn a_defect_that_one_pod_meets_costs_no_other_pod_its_end_and_is_told_once() {
+        let mut index = index();
+        index.decide_pod = |pod, memory, around| {
+            assert!(&*pod.name != "bad", "index out of bounds");
+            terminate::decide(pod, memory, around)
+        };
+        let now = Duration::from_secs(1);
+        index.apply(pod("before"), now);
+        let effects = index.apply(pod("bad"), now);
+        assert_eq!(told(&effects), [("bad", Reason::DecisionFailed)]);
+        assert!(
+            matches!(&effects[..], [Effect::Decided(_), Effect::Notice(notice)] if notice.report.note.ends_with("index out of bounds"))
+        );
+        index.apply(pod("after"), now);
+        assert_eq!(writes(&mut index, now), [("before".into(), true), ("after".into(), true)]);
+        assert_eq!(told(&index.apply(pod("bad"), now)), []);
+        assert_eq!(told(&index.wake(now + LOOK_AGAIN)), []);
+
+        index.decide_pod = terminate::decide;
+        index.wake(now + 2 * LOOK_AGAIN);
+        assert_eq!(writes(&mut index, now + 2 * LOOK_AGAIN), [("bad".into(), true)]);
+    }
+
+    /// Nothing tells of the change, and the pod has no time at which it would be looked at by itself.
+    #[test]
+    fn a_pod_is_decided_about_again_within_a_minute_although_nothing_wakes_it() {
+        let mut index = index();
+        index.decide_pod = |_, _, _| Decision::quiet(Reason::MainsRunning);
+        let now = Duration::from_secs(1);
+        index.apply(pod("forgotten"), now);
+        index.decide_pod = terminate::decide;
+        assert_eq!(writes(&mut index, now), []);
+        let due = index.next_due().unwrap();
+        assert!(due <= LOOK_AGAIN, "{due:?}");
+        index.wake(due);
+        assert_eq!(writes(&mut index, due), [("forgotten".into(), true)]);
+        index.remove(&pod("forgotten"), due);
+        assert_eq!(index.next_due(), None, "a loop without pods has nothing to wake up for");
+    }
+}

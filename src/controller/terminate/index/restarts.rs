@@ -1,0 +1,134 @@
+//! What restarts of single containers need to know of what is around their pods, and what they tell the Jobs of these.
+
+use std::time::Duration;
+
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::headroom::{Headroom, Ledger, Need};
+use swaplet_core::cluster::node_class::NodeClass;
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::node::KubeletVersion;
+use swaplet_core::objects::pod::Pod;
+
+use super::jobs::LATE_EFFECT;
+use super::{Effect, Index};
+
+/// Restarts of single containers of a pod that have been begun.
+pub(crate) struct Begun {
+    /// The pod, as it was before.
+    pod: Pod,
+    /// How many are to come.
+    pub restarts: u32,
+    /// How many restarts the watch shows, those before it included.
+    shown: i64,
+    /// Until when they may come, where nobody waits for them any more.
+    until: Option<Duration>,
+    /// The list that has named the pod last.
+    pub list: u64,
+}
+
+impl Index {
+    /// Restarts of single containers are decided with this index.
+    #[must_use]
+    pub const fn with_restarts(mut self) -> Self {
+        self.openkruise.is_wanted();
+        self
+    }
+
+    /// The exit images of the installation.
+    #[must_use]
+    pub const fn exit_images(&self) -> &ExitImages {
+        &self.rules.exit_images
+    }
+
+    /// The class of a pod's node; `None` where it is not known yet. `since` is when the pod was first wanted.
+    #[must_use]
+    pub fn node_for_restart(&self, pod: &Pod, since: Duration, now: Duration) -> Option<NodeClass> {
+        let (class, facts) = self.nodes.about(pod, Some(since), now);
+        let known = facts.unseen_until.is_none() && self.openkruise.around(pod).seen;
+        // A daemon that is not Ready may become so, and find the request.
+        known.then(|| if self.openkruise.has_daemon(&pod.node) { NodeClass::Daemon } else { class })
+    }
+
+    /// The version of the kubelet of a pod's node.
+    #[must_use]
+    pub fn kubelet_for_restart(&self, pod: &Pod) -> Option<KubeletVersion> {
+        self.nodes.kubelet(pod)
+    }
+
+    /// Whether so many restarts fit into what the Job of the pod allows.
+    #[must_use]
+    pub fn room_for_restarts(&self, pod: &Pod, restarts: u32) -> Headroom {
+        self.headroom.answer_restarts(pod, restarts)
+    }
+
+    /// What a restart has proved of the node of a pod, if that is news.
+    pub fn learn_by_restart(&mut self, pod: &Pod, proved: Proved, now: Duration) -> Option<Effect> {
+        let learned = self.nodes.learn(pod, proved, now)?;
+        Some(self.learned(learned, &pod.uid))
+    }
+
+    /// Whether a daemon of OpenKruise is on a node, Ready or not, and on any where the node is not named; `None` where nobody has looked yet.
+    #[must_use]
+    pub fn has_daemon_for_restart(&self, node: &str) -> Option<bool> {
+        self.openkruise.has_daemon_if_seen(node)
+    }
+
+    /// Whether the vendor of the pod's node carries out requests with OpenKruise's label for virtual nodes.
+    #[must_use]
+    pub fn is_left_to_vendor(&self, pod: &Pod) -> bool {
+        self.nodes.vendor_restarts(pod)
+    }
+
+    /// So many containers of the pod are about to be restarted: this counts against its Job until the restarts are seen.
+    pub fn restarts_begin(&mut self, pod: &Pod, restarts: u32) {
+        if Ledger::counts(pod) {
+            let begun = Begun { pod: pod.clone(), restarts, shown: 0, until: None, list: self.list };
+            self.restarting.insert(pod.uid.clone(), begun);
+            self.headroom.need(pod, Need::Asked(restarts));
+        }
+    }
+
+    /// Nobody waits any more for what was said to begin in the pod with this uid. What was written may still come: it counts until the
+    /// restarts are shown, or cannot come any more.
+    pub fn restarts_cut_short(&mut self, pod: &str, now: Duration) {
+        if let Some(begun) = self.restarting.get_mut(pod) {
+            begun.until.get_or_insert(now + LATE_EFFECT);
+            self.give_back(now);
+        }
+    }
+
+    /// What the watch shows of a pod whose containers are being restarted.
+    pub(crate) fn restarts_shown(&mut self, pod: &Pod, now: Duration) {
+        if pod.phase.is_terminal() {
+            self.restarting.remove(&pod.uid);
+        } else if let Some(begun) = self.restarting.get_mut(&pod.uid) {
+            (begun.shown, begun.list) = (pod.restarts(), self.list);
+            self.give_back(now);
+        }
+    }
+
+    /// How many pods have restarts that were begun.
+    #[cfg(test)]
+    pub(crate) fn restarts_begun(&self) -> usize {
+        self.restarting.len()
+    }
+
+    /// When the next restart cannot come any more that nobody waits for.
+    pub(crate) fn next_given_back(&self) -> Option<Duration> {
+        self.restarting.values().filter_map(|begun| begun.until).min()
+    }
+
+    /// Gives back the room of restarts that nobody waits for.
+    pub(crate) fn give_back(&mut self, now: Duration) {
+        let over = self.restarting.extract_if(|_, begun| begun.until.is_some_and(|until| until <= now || begun.is_shown()));
+        for (_, begun) in over {
+            self.headroom.need(&begun.pod, Need::Nothing);
+        }
+    }
+}
+
+impl Begun {
+    fn is_shown(&self) -> bool {
+        self.shown >= self.pod.restarts().saturating_add(self.restarts.into())
+    }
+}

@@ -1,0 +1,84 @@
+//! What is written of a pod: from the decision to what became of it.
+
+use std::time::Duration;
+
+use swaplet_core::cluster::headroom::Need;
+use swaplet_core::objects::pod::Pod;
+use swaplet_core::report::decision::{Action, Decision};
+use swaplet_core::terminate::swap::patience;
+
+use super::since::SinceBegun;
+use super::{Effect, Index, Write, notice};
+use crate::frame::writer::{Outcome, Target};
+
+/// What a probe may take beyond the patience with its swap: the write, and the statuses of a provider that is polled.
+const PROBE_MARGIN: Duration = Duration::from_secs(30);
+/// The longest patience with a probe. Pods choose their grace periods themselves, and the others of the node wait for the probe.
+const PROBE_PATIENCE: Duration = Duration::from_secs(600);
+
+impl Index {
+    pub(crate) fn begin(&mut self, uid: &str, decision: Decision, now: Duration) -> Option<Write> {
+        let action = decision.action?;
+        let entry = self.entries.get_mut(uid)?;
+        if let Action::Swap(swaps) = &action {
+            let pod = &entry.pod;
+            let until = probe_until(pod, now);
+            if let Some((provider, rate)) = self.nodes.budget(pod)
+                && !self.budgets.take(&provider, rate, (&pod.namespace, &pod.uid), now)
+            {
+                return None;
+            }
+            swaps.iter().for_each(|swap| self.image_troubles.tried(pod, &swap.to, now));
+            self.nodes.probe_starts(pod, until, now);
+        }
+        if let Action::Recreate(containers) = &action {
+            self.openkruise.request_begins(&entry.pod, containers, now);
+        }
+        entry.memory.in_flight = true;
+        entry.since = SinceBegun::default();
+        self.headroom.need(&entry.pod, Need::Held);
+        if let (Action::Finish(_), Some(record)) = (&action, &mut entry.memory.finish) {
+            record.begun(now);
+        }
+        Some(Write { target: Target::of(&entry.pod), action, report: decision.done })
+    }
+
+    /// A write has come back.
+    pub fn written(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
+        let uid = write.target.uid.clone();
+        self.swap_settled(&write, outcome, now);
+        let Some(entry) = self.entries.get_mut(&uid) else {
+            // The pod is gone; what was done to it is still told.
+            return if matches!(outcome, Outcome::Applied(_)) {
+                notice(write.target, write.report).into_iter().collect()
+            } else {
+                Vec::new()
+            };
+        };
+        entry.memory.in_flight = false;
+        if matches!((&write.action, outcome), (Action::Recreate(_), Outcome::Denied(_))) {
+            self.openkruise.request_ends(&uid);
+        }
+        let mut effects = entry.settle(write, outcome, now);
+        let gone = (*outcome == Outcome::Gone).then(|| entry.pod.clone());
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) {
+            self.nodes.trial_ends(&entry.pod);
+        }
+        if matches!(outcome, Outcome::Conflict | Outcome::Denied(_)) && self.nodes.probe_ends(&entry.pod) {
+            let node = entry.pod.node.clone();
+            self.look_soon(|pod| pod.node == node);
+        }
+        if let Some(pod) = gone {
+            effects.extend(self.remove(&pod, now));
+        } else {
+            effects.extend(self.look(&uid, now));
+            effects.extend(self.look_at_woken(now));
+        }
+        effects
+    }
+}
+
+/// Until when a swap that was written then is the probe of its node, or of its provider.
+pub(crate) fn probe_until(pod: &Pod, written: Duration) -> Duration {
+    written.saturating_add(patience(pod).min(PROBE_PATIENCE)).saturating_add(PROBE_MARGIN)
+}

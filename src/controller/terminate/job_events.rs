@@ -1,0 +1,30 @@
+//! What a list or a watch of Jobs says, told to the ledger of restarts.
+
+use kube::Resource as _;
+use swaplet_core::cluster::headroom::Ledger;
+use swaplet_core::objects::job::JobWire;
+
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+
+/// Tells the ledger what is new about Jobs.
+pub(crate) fn take_notice(headroom: &mut Ledger, event: Event<JobWire>) {
+    match event {
+        Event::ListStart => headroom.job_list_starts(),
+        Event::Listed(job) | Event::Applied(job) => match read("Job", || job.read()) {
+            Some(read) => {
+                headroom.job(&read);
+                headroom.job_bears_failure(&read.uid, job.bears_failure());
+            }
+            None => {
+                tracing::warn!(job = job.meta().name, "a Job has no uid or no usable spec.backoffLimit; its pods may have to wait");
+                headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default());
+            }
+        },
+        Event::ListEnd => headroom.job_list_ends(),
+        Event::Current(_) => headroom.jobs_watched(),
+        Event::Deleted(job) => headroom.job_gone(job.meta().uid.as_deref().unwrap_or_default()),
+        Event::Trouble(error) | Event::Forbidden(error) => headroom.jobs_trouble(&error),
+        Event::Hidden(error) => headroom.jobs_hidden(&error),
+    }
+}

@@ -1,0 +1,176 @@
+//! One way, tried on one pod.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use swaplet_core::cluster::exit_images::ExitImages;
+use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::cluster::node_verdicts::Proved;
+use swaplet_core::objects::node::Node;
+use swaplet_core::report::decision::{Action, Report, Rung};
+use swaplet_core::report::reason::Reason;
+use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::openkruise::Coexist;
+use tokio::time::{sleep, timeout};
+
+use super::pods::marked;
+use super::shown::differences;
+use super::{ANSWER, Answer, Interrupt, Probe, Stopped, Tried, Way};
+use crate::cluster::rules::Rules;
+use crate::frame::clock::Clock;
+use crate::frame::list::words;
+use crate::frame::writer::{Outcome, Writer};
+use crate::terminate::index::{Effect, Index};
+
+/// Between two looks at the pod.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A way with its pod.
+pub(crate) struct Trial<'a> {
+    pub(crate) probe: &'a Probe,
+    pub(crate) way: Way,
+    pub(crate) interrupt: &'a mut Interrupt,
+    pub(crate) tell: &'a (dyn Fn(String) + Send + Sync),
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Heard {
+    answer: Option<(Answer, String)>,
+    proved: Option<Proved>,
+    last: Option<Reason>,
+    /// Why a write was not applied.
+    trouble: Option<String>,
+}
+
+impl Trial<'_> {
+    pub(crate) async fn run(mut self) -> Result<Tried, Stopped> {
+        let ready = self.start().await?;
+        self.end_sidecar(ready).await
+    }
+
+    /// Lets the controller's own rules end the sidecar.
+    async fn end_sidecar(&mut self, ready: Value) -> Result<Tried, Stopped> {
+        let clock = Clock::start();
+        let writer = Writer::new(self.probe.client.clone(), ANSWER);
+        let mut index = Index::new(self.rules());
+        index.nodes.apply(&self.node());
+        let (mut heard, mut pod) = (Heard::default(), ready.clone());
+        loop {
+            self.step(&mut index, &writer, &clock, &pod, &mut heard).await;
+            let over = || (Answer::TimedOut, heard.time_is_over(self.probe.timeout));
+            let answer = heard.answer.clone().or_else(|| (clock.now() >= self.probe.timeout).then(over));
+            if let Some((answer, note)) = answer {
+                let evidence = differences(&ready, &pod);
+                return Ok(Tried { way: self.way, answer, took: Some(clock.now()), evidence, note, proved: heard.proved });
+            }
+            self.pause().await?;
+            match self.look().await? {
+                Ok(seen) => pod = seen,
+                Err(trouble) => heard.trouble = Some(trouble),
+            }
+        }
+    }
+
+    /// One look of the controller at the pod, and the write that comes of it.
+    async fn step(&self, index: &mut Index, writer: &Writer, clock: &Clock, pod: &Value, heard: &mut Heard) {
+        let now = clock.now();
+        let mut effects = marked(pod.clone()).map(|pod| index.apply(pod, now)).unwrap_or_default();
+        effects.extend(index.wake(now));
+        let (write, more) = index.next_write(now);
+        effects.extend(more);
+        if let Some(write) = write {
+            if self.is_other_way(&write.action) {
+                // What comes after the way has been given up.
+                heard.answer = Some((Answer::Fails(Reason::FinishUndone), "the phase was taken back each time".to_owned()));
+                return;
+            }
+            let outcome = writer.write(&write.target, &write.action).await;
+            heard.wrote(&outcome);
+            effects.extend(index.written(write, &outcome, clock.now()));
+        }
+        for effect in effects {
+            match effect {
+                Effect::Notice(notice) => self.hear(notice.report, heard),
+                Effect::Learned(learned) => heard.proved = Some(learned.proved),
+                Effect::Decided(reason) => heard.last = Some(reason),
+                Effect::Written(_) | Effect::Ended(_) | Effect::Derive(_) => {}
+            }
+        }
+    }
+
+    const fn is_other_way(&self, action: &Action) -> bool {
+        matches!((self.way, action), (Way::Finish, Action::Swap(_)))
+    }
+
+    fn hear(&self, report: Report, heard: &mut Heard) {
+        let Report { reason, note } = report;
+        match reason {
+            Reason::SidecarSwapped | Reason::PhaseWritten | Reason::FinishNotQuiet => (self.tell)(format!("{}: {note}", self.way)),
+            Reason::SidecarEnded => heard.answer = Some((Answer::Works, note)),
+            reason => heard.answer = Some((Answer::Fails(reason), note)),
+        }
+    }
+
+    /// Nothing is open but the way.
+    fn rules(&self) -> Rules {
+        let finish = self.way == Way::Finish;
+        Rules {
+            exit_images: ExitImages::new(Some(self.probe.images.exit.clone()), Vec::new()),
+            ladder: Ladder { prefer: finish.then_some(Rung::Finish), finish, recreate: false, swap_under_never: true },
+            node_table: NodeTable::default(),
+            coexist: Coexist::Own,
+        }
+    }
+
+    /// The node as one where the way is open, whatever it is taken for: that is the question.
+    fn node(&self) -> Node {
+        let class = match self.way {
+            _ if self.probe.recognised.may_be_kubelet() => NodeClass::Kubelet,
+            Way::SwapOnFailure | Way::SwapNever => NodeClass::VirtualUpdates,
+            Way::Finish => NodeClass::VirtualInert,
+        };
+        let mut node = self.probe.node.clone();
+        node.labels.insert(OVERRIDE.into(), class.as_str().into());
+        node
+    }
+
+    /// The pod as it is now, or why it cannot be seen.
+    pub(crate) async fn look(&self) -> Result<Result<Value, String>, Stopped> {
+        let path = format!("/api/v1/namespaces/{}/pods/{}", self.probe.namespace, self.name());
+        let request = http::Request::get(path).body(Vec::new()).map_err(|error| Stopped::Refused(error.to_string()))?;
+        match timeout(ANSWER, self.probe.client.request::<Value>(request)).await {
+            Ok(Ok(pod)) => Ok(Ok(pod)),
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Err(Stopped::Gone(self.name())),
+            Ok(Err(error)) => Ok(Err(words(&error))),
+            Err(_) => Ok(Err(format!("the API server has not answered in {} s", ANSWER.as_secs()))),
+        }
+    }
+
+    pub(crate) async fn pause(&mut self) -> Result<(), Stopped> {
+        tokio::select! {
+            () = sleep(LOOK) => Ok(()),
+            _ = self.interrupt.wait_for(|interrupted| *interrupted) => Err(Stopped::Interrupted),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.probe.pod_name(self.way)
+    }
+}
+
+impl Heard {
+    fn wrote(&mut self, outcome: &Outcome) {
+        self.trouble = match outcome {
+            Outcome::Failed { error, .. } => Some(error.clone()),
+            _ => None,
+        };
+    }
+
+    fn time_is_over(&self, time: Duration) -> String {
+        let last = self.last.map(|reason| format!("; last: {reason}")).unwrap_or_default();
+        let trouble = self.trouble.as_ref().map(|trouble| format!("; {trouble}")).unwrap_or_default();
+        format!("nothing was certain after {} s{last}{trouble}; give it more with --timeout", time.as_secs())
+    }
+}

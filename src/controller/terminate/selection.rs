@@ -1,0 +1,92 @@
+//! A controller for some pods only, which tells how it gets on.
+
+use std::collections::{BTreeSet, HashMap};
+
+use swaplet_core::objects::pod::Phase;
+use swaplet_core::report::reason::Reason;
+use tokio::sync::mpsc;
+
+use crate::cluster::verdict_store::AllKept;
+use crate::frame::writer::report::Notice;
+
+/// The pods that a controller may write. It watches all others too, because their restarts count, and leaves them alone.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Their uids.
+    pub pods: BTreeSet<Box<str>>,
+    /// What was proved on nodes before.
+    pub kept: AllKept,
+    /// Who is told.
+    pub progress: mpsc::UnboundedSender<Progress>,
+}
+
+impl Selection {
+    /// No pod: for a controller that ends no sidecars.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { pods: BTreeSet::new(), kept: AllKept::new(), progress: mpsc::unbounded_channel().0 }
+    }
+}
+
+/// Something new about a selected pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Another decision than before.
+    Decided {
+        /// The pod.
+        uid: Box<str>,
+        /// The decision.
+        reason: Reason,
+    },
+    /// Something was told about it, or about its Job.
+    Told(Notice),
+    /// Nothing will be done for it any more.
+    Over {
+        /// The pod.
+        uid: Box<str>,
+        /// Its phase at last; not a terminal one where it is gone, or about to be.
+        phase: Phase,
+    },
+}
+
+/// Which pods may be written, and what is new about them.
+#[derive(Debug, Default)]
+pub(crate) struct Selected {
+    /// With the last decision; `None`: every pod may be written, and nobody asks.
+    left: Option<HashMap<Box<str>, Option<Reason>>>,
+    news: Vec<Progress>,
+}
+
+impl Selected {
+    pub(crate) fn only(pods: &BTreeSet<Box<str>>) -> Self {
+        Self { left: Some(pods.iter().map(|uid| (uid.clone(), None)).collect()), news: Vec::new() }
+    }
+
+    pub(crate) fn may_be_written(&self, uid: &str) -> bool {
+        self.left.as_ref().is_none_or(|left| left.contains_key(uid))
+    }
+
+    pub(crate) fn decided(&mut self, uid: &str, reason: Reason) {
+        if let Some(last) = self.left.as_mut().and_then(|left| left.get_mut(uid))
+            && last.replace(reason) != Some(reason)
+        {
+            self.news.push(Progress::Decided { uid: uid.into(), reason });
+        }
+    }
+
+    pub(crate) fn over(&mut self, uid: &str, phase: Phase) {
+        if self.left.as_mut().is_some_and(|left| left.remove(uid).is_some()) {
+            self.news.push(Progress::Over { uid: uid.into(), phase });
+        }
+    }
+
+    /// A list of all pods is complete: those that are not there are gone.
+    pub(crate) fn listed(&mut self, is_there: impl Fn(&str) -> bool) {
+        let gone: Vec<_> = self.left.iter().flat_map(HashMap::keys).filter(|uid| !is_there(uid)).cloned().collect();
+        gone.iter().for_each(|uid| self.over(uid, Phase::Unknown));
+    }
+
+    pub(crate) fn take_news(&mut self) -> Vec<Progress> {
+        std::mem::take(&mut self.news)
+    }
+}

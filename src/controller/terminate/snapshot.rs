@@ -1,0 +1,271 @@
+//! The cluster as it is now, read once: what a controller would know that has watched it since the main containers ended. Nothing is
+//! written, and what must not be read is said.
+
+mod said;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::{Api, Client};
+use swaplet_core::objects::job::JobWire;
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{Pod, RestartPolicy, roles};
+use swaplet_core::terminate::explain::Explanation;
+use tokio::time::timeout;
+
+use self::said::AllSaid;
+pub use self::said::{Said, about};
+use super::JOB_PODS;
+use super::index::Index;
+use super::job_events::take_notice;
+use crate::cluster::openkruise::News;
+use crate::cluster::openkruise::observe::{Scope as OpenKruiseScope, observe};
+use crate::cluster::rules::Rules;
+use crate::cluster::verdict_store::{AllKept, all_in};
+use crate::frame::clock::time_of_day;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::list::{list, words};
+use crate::frame::watch::Event;
+
+/// The time of the snapshot in the index: what is older than this counts as this old.
+const NOW: Duration = Duration::from_secs(400 * 24 * 3600);
+/// For all that is asked about OpenKruise.
+const OPENKRUISE: Duration = Duration::from_secs(30);
+
+/// Where to read.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Pods and Jobs of this namespace only; of all where it is `None`.
+    pub namespace: Option<String>,
+    /// Where the controller keeps what was proved on nodes; all namespaces where it is `None`.
+    pub state_namespace: Option<String>,
+}
+
+/// The cluster, or one namespace of it.
+pub struct Snapshot {
+    index: Index,
+    /// `None` where Events cannot be read.
+    said: Option<AllSaid>,
+    kept: AllKept,
+    today: Timestamp,
+    remarks: Vec<String>,
+}
+
+/// What the objects around the pods are narrowed to.
+#[derive(Default)]
+struct Narrow {
+    node: Option<String>,
+    job: Option<String>,
+    jobs_matter: bool,
+}
+
+impl Snapshot {
+    /// Reads everything that decisions about the pods of the scope depend on.
+    ///
+    /// # Errors
+    /// The pods cannot be listed; whatever else cannot be read is said by [`Snapshot::remarks`].
+    pub async fn take(client: &Client, rules: Rules, scope: &Scope) -> kube::Result<Self> {
+        let pods = pods(client, scope).await?;
+        let mut snapshot = Self::around(client, rules, scope, &Narrow { jobs_matter: true, ..Narrow::default() }).await;
+        snapshot.fill(pods);
+        Ok(snapshot)
+    }
+
+    /// Reads everything that the decision about one pod depends on; the other pods of its namespace among it, because their restarts
+    /// count together.
+    pub async fn of_pod(client: &Client, rules: Rules, scope: &Scope, pod: &Pod) -> Self {
+        let scope = Scope { namespace: Some(pod.namespace.to_string()), ..scope.clone() };
+        let mut snapshot = Self::around(client, rules, &scope, &Narrow::to(pod)).await;
+        let mut pods = pods(client, &scope).await.unwrap_or_else(|error| {
+            snapshot.miss("the other pods of the namespace", &error, "restarts of other pods of its Job are not counted");
+            Vec::new()
+        });
+        // As it was read by its name: somebody asks about that one.
+        pods.retain(|other| other.uid != pod.uid);
+        pods.push(pod.clone());
+        snapshot.fill(pods);
+        snapshot
+    }
+
+    /// What could not be read, or is wrong with a node, and what that means; a line each.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// The decision about a pod now, step by step.
+    #[must_use]
+    pub fn explain(&self, pod: &Pod) -> Explanation {
+        self.index.explain(pod, NOW)
+    }
+
+    /// The pods for which there is anything to be done, now or later, in no order.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.index.pods()
+    }
+
+    /// What swaplet has said about the pod and its Job, in the order of time; `None` where Events cannot be read.
+    #[must_use]
+    pub fn said(&self, pod: &Pod) -> Option<Vec<&Said>> {
+        Some(self.said.as_ref()?.about(pod))
+    }
+
+    /// What was proved on nodes.
+    #[must_use]
+    pub const fn kept(&self) -> &AllKept {
+        &self.kept
+    }
+
+    /// When it was taken.
+    #[must_use]
+    pub const fn taken_at(&self) -> Timestamp {
+        self.today
+    }
+
+    async fn around(client: &Client, rules: Rules, scope: &Scope, narrow: &Narrow) -> Self {
+        let openkruise = OpenKruiseScope::of(scope.namespace.iter().cloned().collect(), &rules, false);
+        let mut snapshot = Self { index: Index::new(rules), said: None, kept: AllKept::new(), today: time_of_day(), remarks: Vec::new() };
+        snapshot.read_nodes(client, narrow).await;
+        snapshot.read_verdicts(client, scope).await;
+        snapshot.read_openkruise(client, openkruise).await;
+        snapshot.read_jobs(client, scope, narrow).await;
+        snapshot.read_events(client, scope).await;
+        snapshot
+    }
+
+    fn miss(&mut self, what: &str, error: &kube::Error, so: &str) {
+        self.remarks.push(format!("{what} cannot be read ({}): {so}", words(error)));
+    }
+
+    async fn read_nodes(&mut self, client: &Client, narrow: &Narrow) {
+        match list(&Api::<NodeWire>::all(client.clone()), &by_name(narrow.node.as_deref()), NodeWire::read).await {
+            Ok(nodes) => {
+                self.index.nodes.list_starts();
+                for node in nodes {
+                    let problem = self.index.nodes.listed(&node).problem;
+                    self.remarks.extend(problem.map(|problem| format!("node {}: {problem}", node.name)));
+                }
+                self.index.nodes.list_ends();
+            }
+            Err(error) => {
+                self.index.nodes.hide();
+                let so = "each is taken as Unknown, as by a controller without this right; one that may read them can decide otherwise";
+                self.miss("nodes", &error, so);
+            }
+        }
+    }
+
+    async fn read_verdicts(&mut self, client: &Client, scope: &Scope) {
+        match all_in(client, scope.state_namespace.as_deref()).await {
+            Ok(kept) => {
+                self.index.nodes.restore_kept(kept.clone(), NOW, self.today);
+                self.kept = kept;
+            }
+            Err(error) => {
+                let so = "what was proved on nodes is not known here; name the controller's namespace with --state-namespace";
+                self.miss("ConfigMaps", &error, so);
+            }
+        }
+    }
+
+    /// Asks as the controller does, until it has all there is.
+    async fn read_openkruise(&mut self, client: &Client, scope: OpenKruiseScope) {
+        if !scope.wanted {
+            return;
+        }
+        let mut news = observe(Discovery::new(client.clone()), scope);
+        let all = async {
+            while let Some(news) = news.recv().await {
+                let is_all = news == News::Seen;
+                if let News::Trouble(trouble) | News::Lacks(_, trouble) = &news {
+                    self.remarks.push(format!("OpenKruise cannot be read ({trouble}): it counts as far as it can be seen"));
+                }
+                self.index.hear(news, NOW);
+                if is_all {
+                    break;
+                }
+            }
+        };
+        if timeout(OPENKRUISE, all).await.is_err() {
+            self.remarks.push("nobody answers whether OpenKruise is installed: until that is known, swaplet does nothing".to_owned());
+        }
+    }
+
+    async fn read_jobs(&mut self, client: &Client, scope: &Scope, narrow: &Narrow) {
+        if !narrow.jobs_matter {
+            return;
+        }
+        let api: Api<JobWire> = api(client, scope);
+        let events = match list(&api, &by_name(narrow.job.as_deref()), Some).await {
+            Ok(jobs) => std::iter::once(Event::ListStart).chain(jobs.into_iter().map(Event::Listed)).chain([Event::ListEnd]).collect(),
+            Err(error) => {
+                self.miss(
+                    "Jobs",
+                    &error,
+                    "how many restarts a Job allows is not known, and under OnFailure no image is changed without that",
+                );
+                vec![Event::Trouble(words(&error))]
+            }
+        };
+        for event in events {
+            self.index.jobs(|headroom| take_notice(headroom, event), NOW);
+        }
+    }
+
+    async fn read_events(&mut self, client: &Client, scope: &Scope) {
+        match said::read(&api(client, scope)).await {
+            Ok(said) => self.said = Some(said),
+            Err(error) => self.miss("Events", &error, "what was done before is not known here"),
+        }
+    }
+
+    /// The pods, each as if it had been seen since it looks as it does, and all of them looked at now.
+    fn fill(&mut self, pods: Vec<Pod>) {
+        let mut pods: Vec<_> = pods.into_iter().map(|pod| (self.seen_since(&pod), pod)).collect();
+        pods.sort_by_key(|(since, _)| *since);
+        self.index.list_starts();
+        for (since, pod) in pods {
+            self.index.apply(pod, since);
+        }
+        self.index.list_ends(NOW);
+        self.index.lines_move(NOW);
+        self.index.look_soon(|_| true);
+        self.index.wake(NOW);
+    }
+
+    /// When a controller that has watched all the time has seen the last step of the work on the pod: the end of its mains, or what
+    /// was written to it. Nobody knows when that was where no Event says it, and then it was just now.
+    fn seen_since(&self, pod: &Pod) -> Duration {
+        let wrote = self.said.as_ref().and_then(|said| said.wrote(pod));
+        let last = if self.index.is_begun(pod) { wrote } else { roles::mains_ended_at(pod).max(wrote) };
+        let age = last.map_or(0, |last| last.duration_until(self.today).as_secs());
+        NOW.saturating_sub(Duration::from_secs(u64::try_from(age).unwrap_or_default()))
+    }
+}
+
+impl Narrow {
+    fn to(pod: &Pod) -> Self {
+        let job = pod.job.as_ref().map(|job| job.name.to_string());
+        let jobs_matter = job.is_some() && pod.restart_policy == RestartPolicy::OnFailure;
+        Self { node: Some(pod.node.to_string()), job, jobs_matter }
+    }
+}
+
+fn by_name(name: Option<&str>) -> String {
+    name.map(|name| format!("metadata.name={name}")).unwrap_or_default()
+}
+
+async fn pods(client: &Client, scope: &Scope) -> kube::Result<Vec<Pod>> {
+    list(&api::<PodWire>(client, scope), JOB_PODS, PodWire::read).await
+}
+
+fn api<K>(client: &Client, scope: &Scope) -> Api<K>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+{
+    match &scope.namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}

@@ -1,0 +1,73 @@
+//! How the writer writes the phase of a pod.
+//!
+//! Phase, condition and nudge are one patch of `pods/status`, which lets annotations change: a kubelet sees them in one event, so there
+//! is no time between phase and nudge in which it could take the phase back, and none in which the process could die.
+
+use kube::Resource as _;
+use kube::api::Patch;
+use kube::core::Request;
+use serde_json::{Value, json};
+use swaplet_core::objects::pod::PHASE_WRITTEN;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::report::decision::Finish;
+
+use crate::frame::clock::time_of_day;
+use crate::frame::writer::{Outcome, Target, Writer, params};
+
+/// The annotation by whose change a kubelet notices the phase; its value is the time of the write, so that each write changes it.
+pub const NUDGE: &str = "swaplet.io/finished";
+
+impl Writer {
+    /// Writes phase and condition, and the nudge with it.
+    pub(crate) async fn finish(&self, target: &Target, finish: &Finish) -> kube::Result<Outcome> {
+        let patch = Patch::Strategic(finish_patch(&target.uid, finish, time_of_day()));
+        let pods = Request::new(PodWire::url_path(&(), Some(&target.namespace)));
+        let request = pods.patch_subresource("status", &target.name, &params(), &patch).map_err(kube::Error::BuildRequest)?;
+        Ok(self.send(request).await?.map_or_else(|refused| refused, |_| Outcome::Applied(Vec::new())))
+    }
+}
+
+/// uid and resourceVersion, where it is there, are preconditions (409). The condition is OpenKruise's in every word (`markJobPodTerminated`); a strategic patch
+/// leaves the other conditions alone, and makes the list where there is none.
+#[must_use]
+pub fn finish_patch(uid: &str, finish: &Finish, now: jiff::Timestamp) -> Value {
+    let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let condition = json!({
+        "type": PHASE_WRITTEN, "status": "True", "lastTransitionTime": seconds, "message": "Terminated by Sidecar Terminator",
+    });
+    let mut metadata = json!({"uid": uid});
+    if let Some(version) = &finish.version {
+        metadata["resourceVersion"] = json!(version);
+    }
+    if finish.nudge {
+        metadata["annotations"] = json!({NUDGE: now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()});
+    }
+    json!({"metadata": metadata, "status": {"phase": finish.phase.as_str(), "conditions": [condition]}})
+}
+
+#[cfg(test)]
+mod tests {
+    use swaplet_core::objects::pod::Phase;
+
+    use super::*;
+
+    fn patch(nudge: bool) -> Value {
+        let finish = Finish { phase: Phase::Succeeded, version: Some("17".into()), nudge };
+        finish_patch("uid-1", &finish, "2026-01-02T03:04:05.678901Z".parse().unwrap())
+    }
+
+    #[test]
+    fn the_condition_is_that_of_openkruise_and_nothing_else_is_written() {
+        let condition = json!({"type": "SidecarTerminated", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
+            "message": "Terminated by Sidecar Terminator"});
+        assert_eq!(
+            patch(false),
+            json!({"metadata": {"uid": "uid-1", "resourceVersion": "17"}, "status": {"phase": "Succeeded", "conditions": [condition]}})
+        );
+    }
+
+    #[test]
+    fn the_nudge_is_one_annotation_that_differs_with_each_write() {
+        assert_eq!(patch(true)["metadata"]["annotations"], json!({"swaplet.io/finished": "2026-01-02T03:04:05.678901Z"}));
+    }
+}

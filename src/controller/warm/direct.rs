@@ -1,0 +1,353 @@
+//! Warming at an API server: nodes, warmer pods and the kubelet's Events in; writes out. What is to be done is decided in
+//! [`decide::warm`](swaplet_core::warm::warming).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Event as KubeEvent;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::node::{Node, NodeWire};
+use swaplet_core::warm::pod::WarmerPodWire;
+use swaplet_core::warm::warming::nodes::shapes;
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::shape::ShapeChoice;
+use swaplet_core::warm::warming::{Action, Answer, Elsewhere, Ended, Limits, Warming};
+use tokio::sync::mpsc::Receiver;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use super::write::Warmers;
+use crate::frame::clock::Clock;
+use crate::frame::list::words;
+use crate::frame::watch::{Event, watch_selected};
+use crate::frame::writer::Writer;
+
+/// How often everything is looked at, because time alone changes what is to be done.
+const LOOK: Duration = Duration::from_secs(1);
+/// What one write may take.
+const WRITE: Duration = Duration::from_secs(10);
+/// How long Events are waited for when all else is known; they come a little later than the status.
+pub(crate) const LATE_EVENTS: Duration = Duration::from_secs(2);
+/// How long the pods of a run that is broken off may take to be deleted.
+const CLEAN_UP: Duration = Duration::from_secs(30);
+/// The Events that tell of pulls.
+pub(crate) const PULLED: &str = "involvedObject.kind=Pod,reason=Pulled";
+
+/// What is to be warmed, and where.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The images, each once.
+    pub images: Vec<Box<str>>,
+    /// The label selector of the nodes; empty for all.
+    pub selector: String,
+    /// Only nodes of these names; all where it is empty.
+    pub names: BTreeSet<String>,
+    /// What bounds the work.
+    pub limits: Limits,
+    /// What its pods have in common.
+    pub warmers: Warmers,
+    /// How nodes are recognised.
+    pub table: NodeTable,
+    /// In which shape its pods are made.
+    pub shape: ShapeChoice,
+}
+
+/// What is told while it goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The nodes are known: how many can be warmed, and which cannot, with the reason.
+    Nodes {
+        /// How many can be warmed.
+        warmable: usize,
+        /// Those that cannot.
+        skipped: Vec<(Box<str>, String)>,
+    },
+    /// A node is to pull images.
+    Begun {
+        /// The node.
+        node: Box<str>,
+        /// The images.
+        images: Vec<Box<str>>,
+    },
+    /// An image on a node has become final.
+    Ended(Ended),
+    /// From now on a node pulls by pods of another shape.
+    OtherShape {
+        /// The node.
+        node: Box<str>,
+        /// Why.
+        why: Box<str>,
+    },
+    /// Something does not answer; it is tried again.
+    Trouble(String),
+}
+
+/// Why nothing was warmed.
+#[derive(Debug, thiserror::Error)]
+pub enum WarmError {
+    /// The API server does not let us look.
+    #[error("cannot watch {0}: {1}")]
+    Forbidden(&'static str, String),
+    /// There are no nodes as asked for.
+    #[error("{0}")]
+    NoNodes(String),
+    /// A background task has died.
+    #[error("a background task has died: {0}")]
+    TaskDied(String),
+}
+
+/// How it went.
+#[derive(Debug)]
+pub struct Finished {
+    /// What is known of every node.
+    pub warming: Warming,
+    /// Whether `stop` came first.
+    pub interrupted: bool,
+}
+
+/// Warms, until everything is final or `stop` completes; no warmer pod is left behind. The client must not retry by itself.
+///
+/// # Errors
+/// [`WarmError`]; warmer pods are deleted all the same.
+pub async fn warm(client: Client, job: Job, mut tell: impl FnMut(News), stop: impl Future<Output = ()>) -> Result<Finished, WarmError> {
+    let mut run = Run::new(client, job);
+    let ended = {
+        tokio::pin!(stop);
+        tokio::select! {
+            ended = run.go(&mut tell) => ended.map(|()| false),
+            () = stop => Ok(true),
+        }
+    };
+    if run.has_written {
+        run.clean_up(&mut tell).await;
+    }
+    ended.map(|interrupted| Finished { warming: run.warming, interrupted })
+}
+
+struct Run {
+    client: Client,
+    job: Job,
+    clock: Clock,
+    writer: Writer,
+    writes: JoinSet<(Box<str>, Action, Answer)>,
+    warming: Warming,
+    /// The uids of the pods that were known when a list of them began and were not in it so far.
+    unlisted: Vec<Box<str>>,
+    /// The same for nodes.
+    unlisted_nodes: BTreeSet<Box<str>>,
+    /// Whether pods may be made: the watch would show them.
+    pods_are_seen: bool,
+    has_written: bool,
+}
+
+impl Run {
+    fn new(client: Client, job: Job) -> Self {
+        let warming = Warming::new(job.images.clone(), job.limits.clone());
+        let writer = Writer::new(client.clone(), WRITE);
+        Self {
+            client,
+            job,
+            clock: Clock::start(),
+            writer,
+            writes: JoinSet::new(),
+            warming,
+            unlisted: Vec::new(),
+            unlisted_nodes: BTreeSet::new(),
+            pods_are_seen: false,
+            has_written: false,
+        }
+    }
+
+    async fn go(&mut self, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+        let mut nodes = watch_selected(Api::<NodeWire>::all(self.client.clone()), ListParams::default().labels(&self.job.selector));
+        self.know_nodes(&mut nodes, tell).await?;
+        let namespace = &self.job.warmers.namespace;
+        let selector = ListParams::default().labels(&self.job.warmers.selector());
+        let mut pods = watch_selected(Api::<WarmerPodWire>::namespaced(self.client.clone(), namespace), selector);
+        let pulls = Api::<KubeEvent>::namespaced(self.client.clone(), namespace);
+        let mut pulls = watch_selected(pulls, ListParams::default().fields(PULLED));
+        while !self.warming.is_over() {
+            if self.pods_are_seen {
+                self.start_writes(tell);
+            }
+            tokio::select! {
+                event = pods.recv() => self.see_pod(event, tell)?,
+                event = nodes.recv() => self.see_node(event, tell)?,
+                event = pulls.recv() => self.see_pull(event),
+                Some(done) = self.writes.join_next() => self.finish(done)?,
+                () = sleep(LOOK) => (),
+            }
+            self.tell(tell);
+        }
+        self.hear_late_events(&mut pulls).await;
+        Ok(())
+    }
+
+    /// The nodes that are there when it begins are those that are warmed.
+    async fn know_nodes(&mut self, nodes: &mut Receiver<Event<NodeWire>>, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+        let mut found = BTreeSet::new();
+        loop {
+            match nodes.recv().await {
+                Some(Event::ListStart) => found.clear(),
+                Some(Event::Listed(node)) => found.extend(node.read().and_then(|node| self.know_node(node))),
+                Some(Event::ListEnd) => break,
+                Some(Event::Forbidden(why)) => return Err(WarmError::Forbidden("nodes", why)),
+                Some(Event::Trouble(trouble) | Event::Hidden(trouble)) => tell(News::Trouble(trouble)),
+                Some(Event::Applied(_) | Event::Deleted(_) | Event::Current(_)) => (),
+                None => return Err(WarmError::TaskDied("the watch of nodes".to_owned())),
+            }
+        }
+        let missing: Vec<_> = self.job.names.iter().filter(|name| !found.contains(&***name)).map(String::as_str).collect();
+        if !missing.is_empty() {
+            return Err(WarmError::NoNodes(format!("there is no node {} among those selected", missing.join(", "))));
+        }
+        if found.is_empty() {
+            return Err(WarmError::NoNodes(format!("no node matches the selector {:?}", self.job.selector)));
+        }
+        let skipped: Vec<_> = self.warming.skipped().clone().into_iter().collect();
+        tell(News::Nodes { warmable: found.len() - skipped.len(), skipped });
+        Ok(())
+    }
+
+    fn know_node(&mut self, node: Node) -> Option<Box<str>> {
+        if !self.job.names.is_empty() && !self.job.names.contains(&*node.name) {
+            return None;
+        }
+        match shapes(&node, &Recognised::of(&node, &self.job.table), self.job.shape) {
+            Err(why) => self.warming.skip(&node.name, why),
+            Ok(shapes) => self.warming.add(&node.name, shapes, node.ready, self.clock.now()),
+        }
+        Some(node.name)
+    }
+
+    fn see_node(&mut self, event: Option<Event<NodeWire>>, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+        let now = self.clock.now();
+        match event.ok_or_else(|| WarmError::TaskDied("the watch of nodes".to_owned()))? {
+            Event::ListStart => self.unlisted_nodes = self.warming.progress().map(|(name, _)| name.into()).collect(),
+            Event::Listed(node) | Event::Applied(node) => {
+                if let Some(node) = node.read() {
+                    self.unlisted_nodes.remove(&node.name);
+                    self.warming.see_node(&node.name, node.ready, now);
+                }
+            }
+            Event::Deleted(node) => {
+                if let Some(node) = node.read() {
+                    self.warming.node_is_gone(&node.name);
+                }
+            }
+            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
+            Event::ListEnd => std::mem::take(&mut self.unlisted_nodes).iter().for_each(|name| self.warming.node_is_gone(name)),
+            Event::Current(_) => {}
+        }
+        Ok(())
+    }
+
+    fn see_pod(&mut self, event: Option<Event<WarmerPodWire>>, tell: &mut impl FnMut(News)) -> Result<(), WarmError> {
+        let now = self.clock.now();
+        match event.ok_or_else(|| WarmError::TaskDied("the watch of pods".to_owned()))? {
+            Event::ListStart => self.unlisted = self.warming.pods(),
+            Event::Listed(pod) | Event::Applied(pod) => {
+                if let Some(pod) = pod.read() {
+                    self.unlisted.retain(|uid| *uid != pod.uid);
+                    self.warming.see_pod(pod, now);
+                }
+            }
+            Event::ListEnd => {
+                std::mem::take(&mut self.unlisted).iter().for_each(|uid| self.warming.pod_is_gone(uid, now));
+                self.pods_are_seen = true;
+            }
+            Event::Deleted(pod) => {
+                if let Some(pod) = pod.read() {
+                    self.warming.pod_is_gone(&pod.uid, now);
+                }
+            }
+            Event::Current(_) => {}
+            Event::Forbidden(why) if !self.pods_are_seen => return Err(WarmError::Forbidden("pods", why)),
+            Event::Trouble(trouble) | Event::Forbidden(trouble) | Event::Hidden(trouble) => tell(News::Trouble(trouble)),
+        }
+        Ok(())
+    }
+
+    /// Without the right to watch Events there are no times and sizes, and the rest goes on.
+    fn see_pull(&mut self, event: Option<Event<KubeEvent>>) {
+        let Some(Event::Listed(event) | Event::Applied(event)) = event else { return };
+        let pulled = event.message.as_deref().and_then(Pulled::read);
+        if let (Some(uid), Some(pulled)) = (event.involved_object.uid, pulled) {
+            self.warming.hear(&uid, &pulled);
+        }
+    }
+
+    fn start_writes(&mut self, tell: &mut impl FnMut(News)) {
+        for (node, action) in self.warming.step(self.clock.now(), |_| Elsewhere::default()) {
+            self.has_written = true;
+            match &action {
+                Action::Create { images, .. } => tell(News::Begun { node: node.clone(), images: images.clone() }),
+                Action::Swap { to, .. } => tell(News::Begun { node: node.clone(), images: vec![to.clone()] }),
+                Action::Delete { .. } => (),
+            }
+            let (writer, warmers) = (self.writer.clone(), self.job.warmers.clone());
+            self.writes.spawn(async move {
+                let answer = writer.warm(&warmers, &node, &action).await;
+                (node, action, answer)
+            });
+        }
+    }
+
+    fn finish(&mut self, done: Result<(Box<str>, Action, Answer), JoinError>) -> Result<(), WarmError> {
+        let (node, action, answer) = done.map_err(|error| WarmError::TaskDied(error.to_string()))?;
+        self.warming.written(&node, &action, answer, self.clock.now());
+        Ok(())
+    }
+
+    fn tell(&mut self, tell: &mut impl FnMut(News)) {
+        for (node, why) in self.warming.fallbacks() {
+            tell(News::OtherShape { node, why });
+        }
+        self.warming.news().into_iter().for_each(|ended| tell(News::Ended(ended)));
+    }
+
+    async fn hear_late_events(&mut self, pulls: &mut Receiver<Event<KubeEvent>>) {
+        let _ = timeout(LATE_EVENTS, async {
+            while self.warming.is_told_nothing_of_a_pull() {
+                self.see_pull(pulls.recv().await);
+            }
+        })
+        .await;
+    }
+
+    /// Deletes every pod of the run that is left, also one whose creation was sent and never answered.
+    async fn clean_up(&mut self, tell: &mut impl FnMut(News)) {
+        let cleaned = timeout(CLEAN_UP, async {
+            while self.writes.join_next().await.is_some() {}
+            let pods: Api<WarmerPodWire> = Api::namespaced(self.client.clone(), &self.job.warmers.namespace);
+            let ours = ListParams::default().labels(&self.job.warmers.selector());
+            while let Err(error) = self.delete_all(&pods, &ours).await {
+                tell(News::Trouble(format!("warmer pods are not deleted yet: {error}")));
+                sleep(LOOK).await;
+            }
+        });
+        if cleaned.await.is_err() {
+            let Warmers { namespace, .. } = &self.job.warmers;
+            let selector = self.job.warmers.selector();
+            tell(News::Trouble(format!("delete what is left with: kubectl delete pods -n {namespace} -l {selector}")));
+        }
+    }
+
+    async fn delete_all(&self, pods: &Api<WarmerPodWire>, ours: &ListParams) -> Result<(), String> {
+        for pod in pods.list(ours).await.map_err(|error| words(&error))?.items.into_iter().filter_map(WarmerPodWire::read) {
+            if pod.deleting {
+                continue;
+            }
+            let delete = Action::Delete { name: pod.name, uid: pod.uid };
+            match self.writer.warm(&self.job.warmers, &pod.node, &delete).await {
+                Answer::Done | Answer::Gone | Answer::Pod(_) | Answer::Conflict => (),
+                Answer::Denied(why) => return Err(why),
+                Answer::Failed { .. } => return Err("no answer".to_owned()),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+//! All jobs that pull images, the nodes and the warmer pods: the state of the loop, without any I/O and without a clock.
+//!
+//! Each job that is under way has a [`Warming`](swaplet_core::warm::warming::Warming) of its own, whose pods carry the uid of the job. A pod that
+//! belongs to none of them (its job is gone, is over, has been changed, or does not want the node any more) is deleted; so nothing has to
+//! be remembered of what was. On a node one job at a time has a pod, and what it proves counts for the others too.
+
+mod caches;
+mod driver;
+mod entry;
+mod isolation;
+mod messages;
+mod nodes;
+mod observe;
+mod observe_caches;
+mod rights;
+mod room;
+mod taints;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
+use swaplet_core::warm::warming::End;
+use swaplet_core::warm::warming::startup_taint::StartupTaints;
+
+use crate::frame::connection::namespaces::Namespaces;
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+pub use caches::CacheNews;
+use caches::Caches;
+pub use driver::{WarmSettings, run};
+use entry::{Entry, exit_images};
+use isolation::Jobs;
+pub use messages::{Asked, Happened, PullAnswer, PullWrite};
+use nodes::Nodes;
+use room::{Room, Turns};
+
+/// The wait before a deletion of the same pod is sent again.
+const DELETE_AGAIN: Duration = Duration::from_secs(5);
+
+/// A job: its kind, namespace and name.
+pub type Key = (JobKind, Box<str>, Box<str>);
+
+/// The pods that a job's `podSelector` selects: the uid of the job, its namespace and the selector.
+pub type PodQuery = (Box<str>, Box<str>, String);
+
+/// The time, since the start of the process and of day.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Time since the start of the process.
+    pub since_start: Duration,
+    /// The time of day.
+    pub today: Timestamp,
+}
+
+/// The jobs, the nodes and the pods.
+pub struct PullJobs {
+    settings: WarmSettings,
+    /// Where jobs are looked for.
+    namespaces: Namespaces,
+    /// The uid of the job without an object that keeps exit images on the nodes.
+    exit_images: Box<str>,
+    jobs: Jobs,
+    /// Where they are wanted.
+    caches: Option<Caches>,
+    nodes: Nodes,
+    turns: Turns,
+    pods: BTreeMap<Box<str>, WarmerPod>,
+    /// Pods that are being deleted by us, with when that may be sent again.
+    deletions: BTreeMap<Box<str>, Duration>,
+    lists: BTreeMap<JobKind, BTreeSet<Key>>,
+    pod_list: BTreeSet<Box<str>>,
+    jobs_seen: BTreeSet<JobKind>,
+    pods_seen: bool,
+    /// How long pulls took, as far as that was not asked yet.
+    pulls: Vec<Duration>,
+}
+
+impl PullJobs {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(settings: WarmSettings, namespaces: Namespaces, table: NodeTable) -> Self {
+        let exit_images = exit_images::uid(&settings, &namespaces);
+        let kept = exit_images::job(&settings, &exit_images, &BTreeSet::new());
+        let caches = settings.image_caches.clone().map(Caches::new);
+        let shape = settings.shape;
+        let startup_taints = settings.startup_taint_timeout.map(StartupTaints::new);
+        Self {
+            settings,
+            namespaces,
+            exit_images,
+            jobs: Jobs::new(kept.map(|job| (key_of(&job), Entry::without_object(job))).into_iter().collect()),
+            nodes: Nodes::new(table, shape, startup_taints, caches.is_some()),
+            caches,
+            turns: Turns::default(),
+            pods: BTreeMap::new(),
+            deletions: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            pod_list: BTreeSet::new(),
+            jobs_seen: BTreeSet::new(),
+            pods_seen: false,
+            pulls: Vec::new(),
+        }
+    }
+
+    /// How many jobs are not completed.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.jobs.all.values().filter(|entry| entry.has_object() && !entry.is_completed()).count()
+    }
+
+    /// The pods by which jobs select nodes.
+    pub fn queries(&self) -> impl Iterator<Item = &PodQuery> {
+        self.jobs.all.values().filter_map(Entry::query)
+    }
+
+    /// The namespaces in which the pods of jobs that are under way pull.
+    #[must_use]
+    pub fn pod_namespaces(&self) -> BTreeSet<String> {
+        self.jobs.all.values().filter_map(Entry::pod_namespace).map(str::to_owned).collect()
+    }
+
+    /// How long kubelets have pulled, of each pull that was told of since this was asked the last time.
+    pub fn pulls(&mut self) -> Vec<Duration> {
+        std::mem::take(&mut self.pulls)
+    }
+
+    /// Takes notice of it.
+    pub fn take(&mut self, happened: Happened, now: Now) {
+        match happened {
+            Happened::Job(kind, event) => self.see_job(kind, event),
+            Happened::Node(event) => {
+                let ready_again = self.nodes.see(event, now.since_start);
+                if let Some(node) = ready_again {
+                    self.jobs.each(now.since_start, |_, entry| entry.node_is_ready_again(&node, now.since_start));
+                }
+                self.jobs.all.values_mut().for_each(Entry::nodes_have_changed);
+            }
+            Happened::Pod(event) => self.see_pod(event, now.since_start),
+            Happened::Selected(query, event) => {
+                if let Some(entry) = self.jobs.all.values_mut().find(|entry| entry.query() == Some(&query)) {
+                    entry.see_selected(event);
+                }
+            }
+            Happened::Pulled(uid, pulled) => {
+                let took = self.jobs.each(now.since_start, |_, entry| entry.hear(&uid, &pulled));
+                self.pulls.extend(took.into_iter().flatten().next());
+            }
+            Happened::Derived(derived) => {
+                if let Some(job) = exit_images::job(&self.settings, &self.exit_images, &derived) {
+                    self.apply(job);
+                }
+            }
+            Happened::Resolved(asked, answers) => {
+                self.jobs.with(&asked.0, now.since_start, |entry| {
+                    if *entry.uid() == *asked.1 {
+                        entry.answered(answers, now.since_start);
+                    }
+                });
+            }
+            Happened::ImageCaches(news) => self.see_caches(news),
+            Happened::Written(written) => self.written(*written, now),
+        }
+    }
+
+    fn see_caches(&mut self, news: CacheNews) {
+        let Some(caches) = &mut self.caches else { return };
+        caches.see(news);
+        let may_be_served = caches.may_be_served();
+        if self.nodes.uses_image_caches != may_be_served {
+            self.nodes.uses_image_caches = may_be_served;
+            self.jobs.all.values_mut().for_each(Entry::nodes_have_changed);
+        }
+    }
+
+    fn see_job(&mut self, kind: JobKind, event: Event<DynamicObject>) {
+        match event {
+            Event::ListStart => {
+                let listed = self.jobs.all.iter().filter(|(key, entry)| key.0 == kind && entry.has_object());
+                self.lists.insert(kind, listed.map(|(key, _)| key.clone()).collect());
+            }
+            Event::Listed(job) | Event::Applied(job) => {
+                if let Some(job) = read("job", || PullJob::read(kind, job)) {
+                    self.apply(job);
+                }
+            }
+            Event::ListEnd => {
+                self.jobs_seen.insert(kind);
+                for key in self.lists.remove(&kind).unwrap_or_default() {
+                    self.jobs.all.remove(&key);
+                }
+            }
+            Event::Deleted(job) => {
+                if let Some(job) = read("job", || PullJob::read(kind, job)) {
+                    self.jobs.all.remove(&key_of(&job));
+                }
+            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+    }
+
+    fn apply(&mut self, mut job: PullJob) {
+        if let Ok(spec) = &mut job.spec {
+            self.settings.sandbox_keys.keep_to(&mut spec.pods);
+        }
+        let key = key_of(&job);
+        if let Some(list) = self.lists.get_mut(&job.kind) {
+            list.remove(&key);
+        }
+        if job.deleting {
+            self.jobs.all.remove(&key);
+            return;
+        }
+        match self.jobs.all.get_mut(&key).filter(|entry| entry.uid() == &*job.uid) {
+            Some(entry) => entry.apply(job),
+            None => drop(self.jobs.all.insert(key, Entry::new(job))),
+        }
+    }
+
+    fn see_pod(&mut self, event: Event<WarmerPodWire>, now: Duration) {
+        match event {
+            Event::ListStart => self.pod_list = self.pods.keys().cloned().collect(),
+            Event::Listed(pod) | Event::Applied(pod) => {
+                if let Some(pod) = read("pod", || pod.read()) {
+                    self.pod_list.remove(&pod.uid);
+                    self.jobs.each(now, |_, entry| entry.see_pod(&pod, now));
+                    self.pods.insert(pod.uid.clone(), pod);
+                }
+            }
+            Event::ListEnd => {
+                self.pods_seen = true;
+                std::mem::take(&mut self.pod_list).iter().for_each(|uid| self.pod_is_gone(uid, now));
+            }
+            Event::Deleted(pod) => {
+                if let Some(pod) = read("pod", || pod.read()) {
+                    self.pod_is_gone(&pod.uid, now);
+                }
+            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+    }
+
+    fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+        self.pods.remove(uid);
+        self.deletions.remove(uid);
+        self.jobs.each(now, |_, entry| entry.pod_is_gone(uid, now));
+    }
+
+    fn has_seen_all(&self) -> bool {
+        self.pods_seen && self.nodes.seen && self.jobs_seen.len() == JobKind::ALL.len()
+    }
+
+    /// Whose images registries are to be asked for, and which.
+    pub fn questions(&mut self, now: Now) -> Vec<(Asked, Vec<Box<str>>)> {
+        if !self.has_seen_all() {
+            return Vec::new();
+        }
+        let ask = |key: &Key, entry: &mut Entry| ((key.clone(), entry.uid().into()), entry.question(now.since_start));
+        self.jobs.each(now.since_start, ask).into_iter().filter(|(_, images)| !images.is_empty()).collect()
+    }
+
+    /// What is to be written now. Nothing, until all that there is has been listed once: else a pod would be taken for nobody's.
+    pub fn step(&mut self, now: Now) -> Vec<PullWrite> {
+        if !self.has_seen_all() {
+            return Vec::new();
+        }
+        self.jobs.each(now.since_start, |_, entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
+        let mut writes = self.make_caches(now.since_start);
+        let leaving = self.leaving(now.since_start);
+        self.jobs.each(now.since_start, |_, entry| {
+            entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default(), self.settings.longest_try)
+        });
+        writes.extend(self.delete_orphans(now.since_start));
+        let mut room = Room::of(&self.jobs.all, self.strays(), now.since_start);
+        for key in self.turns.order(&self.jobs.all) {
+            self.jobs.with(&key, now.since_start, |entry| {
+                let begun = entry.step(&key, &mut room, now);
+                begun.iter().for_each(|write| self.turns.note(write));
+                writes.extend(begun);
+            });
+        }
+        self.share(now.since_start);
+        writes.extend(self.jobs.each(now.since_start, |_, entry| entry.report(now)).into_iter().flatten());
+        writes.extend(self.untaint(now.since_start));
+        writes
+    }
+
+    /// Image caches that jobs want and that are not there.
+    fn make_caches(&mut self, now: Duration) -> Vec<PullWrite> {
+        let Some(caches) = &mut self.caches else { return Vec::new() };
+        let new = self.jobs.each(now, |_, entry| entry.cache(caches, now));
+        new.into_iter().flatten().map(|cache| PullWrite::CreateCache(Box::new(cache))).collect()
+    }
+
+    /// How often a decision has panicked since this was asked the last time.
+    pub fn take_defects(&mut self) -> u64 {
+        self.jobs.take_defects()
+    }
+
+    /// Those of the strays that are to go.
+    fn orphans(&self, now: Duration) -> impl Iterator<Item = &WarmerPod> {
+        self.strays().filter(move |pod| !self.jobs.leave_alone(pod, now))
+    }
+
+    /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours to judge.
+    fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
+        let is_ours = |pod: &&WarmerPod| pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace);
+        let known = self.pods.values().filter(is_ours);
+        known.filter(|pod| !self.jobs.all.values().any(|entry| entry.owns(pod)))
+    }
+
+    /// How many pods each job still has that it does not need any more. Those of a node that does not answer stay for ever, and pull
+    /// nothing.
+    fn leaving(&self, now: Duration) -> BTreeMap<Box<str>, usize> {
+        let mut leaving = BTreeMap::new();
+        let may_pull = |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
+        self.orphans(now).filter(may_pull).for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
+        leaving
+    }
+
+    fn delete_orphans(&mut self, now: Duration) -> Vec<PullWrite> {
+        let is_due = |pod: &&WarmerPod| !pod.deleting && self.deletions.get(&pod.uid).is_none_or(|again| *again <= now);
+        let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
+        self.deletions.extend(orphans.iter().map(|pod| (pod.uid.clone(), now + DELETE_AGAIN)));
+        orphans.into_iter().map(|pod| PullWrite::DeletePod(Box::new(pod))).collect()
+    }
+
+    /// What one job has proved counts for the others, where their pods would prove the same.
+    fn share(&mut self, now: Duration) {
+        let mut found = Vec::new();
+        for (key, (fallbacks, news)) in self.jobs.each(now, |key, entry| (key.clone(), (entry.fallbacks(), entry.news()))) {
+            let (namespace, name) = (&key.1, &key.2);
+            for (node, why) in fallbacks {
+                tracing::warn!(%namespace, job = %name, %node, %why, "the images of the job are pulled by pods of another shape on this node");
+            }
+            for ended in news {
+                match &ended.end {
+                    End::Succeeded => {
+                        tracing::info!(%namespace, job = %name, node = %ended.node, image = %ended.image, "the image is on the node");
+                        found.push((key.clone(), ended));
+                    }
+                    End::Failed(why) => {
+                        tracing::warn!(%namespace, job = %name, node = %ended.node, image = %ended.image, %why, "the image is not on the node");
+                    }
+                }
+            }
+        }
+        for (key, ended) in found {
+            let Some((prover, wishes)) = self.jobs.all.get(&key).and_then(Entry::prover) else { continue };
+            self.jobs.each(now, |other, entry| {
+                if *other != key {
+                    entry.found(&prover, &wishes, &ended);
+                }
+            });
+        }
+    }
+
+    fn written(&mut self, (write, answer): (PullWrite, PullAnswer), now: Now) {
+        let since_start = now.since_start;
+        match (write, answer) {
+            (PullWrite::Warm { key, warmers, node, action }, PullAnswer::Warm(answer)) => {
+                self.jobs.with(&key, since_start, |entry| entry.warmed(&warmers, &node, &action, answer, since_start));
+            }
+            (PullWrite::Report { job, report }, PullAnswer::Reported(result)) => {
+                self.jobs.with(&key_of(&job), since_start, |entry| entry.reported(&job, &report, result, since_start));
+            }
+            (PullWrite::DeleteJob(job), PullAnswer::Deleted(_)) => {
+                self.jobs.with(&key_of(&job), since_start, |entry| entry.deletion_was_sent(since_start));
+            }
+            (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => self.untainted(&untaint, &answer, since_start),
+            (PullWrite::CreateCache(cache), PullAnswer::Cache(outcome)) => {
+                self.caches.iter_mut().for_each(|caches| caches.was_written(&cache, &outcome, since_start));
+            }
+            // The watch shows what becomes of a pod; each write has its own kind of answer.
+            _ => {}
+        }
+    }
+
+    /// When to look again if nothing happens.
+    #[must_use]
+    pub fn next_due(&self, now: Now) -> Option<Duration> {
+        let of_taints = self.nodes.startup_taints.as_ref().and_then(|taints| taints.next_due(now.since_start));
+        self.jobs.all.values().filter_map(|entry| entry.next_due(now)).chain(of_taints).min()
+    }
+}
+
+fn key_of(job: &PullJob) -> Key {
+    (job.kind, job.namespace.clone(), job.name.clone())
+}

@@ -1,0 +1,194 @@
+//! The image caches of the provider that swaplet has made, and those that jobs want.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use swaplet_core::objects::values::bounds::{MESSAGE, cut};
+use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};
+use swaplet_core::warm::image_cache::{CacheOptions, CacheState, state};
+
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+use crate::frame::writer::{Outcome, is_missing_right};
+
+/// Each is billed: whoever may make jobs must not make any number of caches.
+const MOST: usize = 50;
+/// The wait before one that was not made is asked for again, and after one that was made the first time.
+const AGAIN: Duration = Duration::from_secs(30);
+/// The longest wait: it doubles with each one that was made and is gone, for each is billed.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// How long one that was made may not be seen yet: a watch that has died is noticed by then.
+const UNSEEN: Duration = Duration::from_secs(60);
+
+/// What is told of image caches.
+#[derive(Debug)]
+pub enum CacheNews {
+    /// Whether the API server knows them.
+    Served(bool),
+    /// Something has happened to one of ours.
+    Event(Box<Event<DynamicObject>>),
+}
+
+/// All of them.
+pub(crate) struct Caches {
+    pub options: CacheOptions,
+    /// Whether the API server knows them; `None` until it was asked.
+    served: Option<bool>,
+    known: BTreeMap<Box<str>, ImageCache>,
+    unlisted: BTreeSet<Box<str>>,
+    has_seen_all: bool,
+    attempts: BTreeMap<Box<str>, Attempt>,
+    /// Why they cannot be watched.
+    trouble: Option<String>,
+}
+
+/// What was done to have one made.
+#[derive(Default)]
+struct Attempt {
+    /// When it may be asked for again; `None` while that is under way.
+    again: Option<Duration>,
+    /// How often it was made.
+    made: u32,
+    /// When it was made the last time.
+    made_at: Option<Duration>,
+    /// Why it was not, the last time.
+    trouble: Option<String>,
+}
+
+impl Attempt {
+    /// Also when it was just made: the watch may tell of it later than the answer.
+    fn is_under_way(&self, now: Duration) -> bool {
+        self.again.is_none() || self.made_at.is_some_and(|made| now < made + UNSEEN)
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        self.again.is_some_and(|again| now >= again) && !self.is_under_way(now)
+    }
+}
+
+impl Caches {
+    pub const fn new(options: CacheOptions) -> Self {
+        Self {
+            options,
+            served: None,
+            known: BTreeMap::new(),
+            unlisted: BTreeSet::new(),
+            has_seen_all: false,
+            attempts: BTreeMap::new(),
+            trouble: None,
+        }
+    }
+
+    /// Whether they can be made, as far as is known.
+    pub fn may_be_served(&self) -> bool {
+        self.served != Some(false)
+    }
+
+    pub fn see(&mut self, news: CacheNews) {
+        match news {
+            CacheNews::Served(served) => {
+                (self.served, self.has_seen_all, self.trouble) = (Some(served), false, None);
+                if !served {
+                    self.known.clear();
+                }
+            }
+            CacheNews::Event(event) => self.see_event(*event),
+        }
+    }
+
+    fn see_event(&mut self, event: Event<DynamicObject>) {
+        match event {
+            Event::ListStart => self.unlisted = self.known.keys().cloned().collect(),
+            Event::Listed(cache) | Event::Applied(cache) => {
+                if let Some(cache) = read("image cache", || ImageCache::read(cache)) {
+                    self.unlisted.remove(&cache.name);
+                    self.known.insert(cache.name.clone(), cache);
+                }
+            }
+            Event::ListEnd => {
+                self.has_seen_all = true;
+                std::mem::take(&mut self.unlisted).iter().for_each(|name| drop(self.known.remove(name)));
+            }
+            Event::Deleted(cache) => {
+                if let Some(cache) = read("image cache", || ImageCache::read(cache)) {
+                    self.known.remove(&cache.name);
+                }
+            }
+            Event::Trouble(error) | Event::Forbidden(error) | Event::Hidden(error) => {
+                self.trouble = Some(format!("ImageCaches cannot be watched: {error}"));
+            }
+            Event::Current(_) => self.trouble = None,
+        }
+    }
+
+    /// How far this one is. Where they cannot be watched, what was seen last still holds: a cache stays as it was made.
+    pub fn state(&self, wanted: &NewImageCache, now: Duration) -> CacheState {
+        let found = self.known.get(&wanted.name);
+        match self.obstacle(&wanted.name, now).filter(|_| found.is_none()) {
+            Some(obstacle) => CacheState::Waits(obstacle),
+            None => state(wanted, found),
+        }
+    }
+
+    /// Why one of this name that is not there is not being made.
+    fn obstacle(&self, name: &str, now: Duration) -> Option<String> {
+        let attempt = self.attempts.get(name);
+        if self.served.is_none() {
+            return Some("it is not known yet whether there are ImageCaches".to_owned());
+        }
+        let trouble = self.trouble.clone().or_else(|| attempt?.trouble.clone());
+        let is_under_way = attempt.is_some_and(|attempt| attempt.is_under_way(now));
+        trouble.or_else(|| if is_under_way { None } else { self.too_many(now) })
+    }
+
+    /// Whether this one is to be made now, which then counts as under way. Until all are known none is.
+    pub fn is_to_be_made(&mut self, wanted: &NewImageCache, now: Duration) -> bool {
+        let attempt = self.attempts.get(&wanted.name);
+        let is_due = attempt.is_none_or(|attempt| attempt.is_due(now));
+        if !self.has_seen_all || self.known.contains_key(&wanted.name) || !is_due || self.too_many(now).is_some() {
+            return false;
+        }
+        self.attempts.entry(wanted.name.clone()).or_default().again = None;
+        true
+    }
+
+    fn too_many(&self, now: Duration) -> Option<String> {
+        let unseen = self.attempts.iter().filter(|(name, _)| !self.known.contains_key(*name));
+        let under_way = unseen.filter(|(_, attempt)| attempt.is_under_way(now)).count();
+        (self.known.len() + under_way >= MOST)
+            .then(|| format!("there are {MOST} ImageCaches of swaplet already, which are billed: delete some, or wait for their end"))
+    }
+
+    pub fn was_written(&mut self, cache: &NewImageCache, outcome: &Outcome, now: Duration) {
+        // Those that nobody has asked for again for a long time.
+        self.attempts.retain(|_, attempt| attempt.again.is_none_or(|again| now < again + LONGEST));
+        let name = &cache.name;
+        let attempt = self.attempts.entry(name.clone()).or_default();
+        attempt.trouble = trouble(name, outcome);
+        attempt.again = Some(now + AGAIN);
+        if matches!(outcome, Outcome::Applied(_)) {
+            tracing::info!(cache = %name, images = cut(&format!("{:?}", cache.images), MESSAGE), days = cache.retention_days, "an ImageCache is made, which is billed");
+            attempt.again = Some(now + AGAIN.saturating_mul(1 << attempt.made.min(16)).min(LONGEST));
+            attempt.made += 1;
+            attempt.made_at = Some(now);
+        }
+    }
+}
+
+/// Why one was not made.
+fn trouble(name: &str, outcome: &Outcome) -> Option<String> {
+    match outcome {
+        Outcome::Applied(_) => None,
+        Outcome::Conflict => Some(format!("there is an ImageCache {name} that has not the label of swaplet")),
+        Outcome::Gone => Some("ImageCaches are not served any more".to_owned()),
+        Outcome::Denied(error) | Outcome::Failed { error, .. } => {
+            // A right that is missing is said once, for all of them.
+            if !is_missing_right(error) {
+                tracing::warn!(cache = %name, error, "the ImageCache was not made; trying again");
+            }
+            Some(format!("ImageCache {name} was not made: {error}"))
+        }
+    }
+}

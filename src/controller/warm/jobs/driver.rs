@@ -1,0 +1,292 @@
+//! The I/O of jobs that pull images: the watches, and the writes under way.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Event as KubeEvent;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, Client};
+use swaplet_core::objects::node::NodeWire;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::warm::image_cache::CacheOptions;
+use swaplet_core::warm::pod::{JOB, WarmerPodWire};
+use swaplet_core::warm::pull_job::object::JobKind;
+use swaplet_core::warm::pull_job::sandbox::SandboxKeys;
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::shape::ShapeChoice;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, sleep_until};
+
+use super::observe::observe;
+use super::observe_caches::observe_caches;
+use super::rights::{SEE_PULLS, note_rights};
+use super::{Asked, CacheNews, Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
+use crate::frame::clock::Clock;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::TaskDied;
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::many::watch_all_selected;
+use crate::frame::watch::named::NamedWatches;
+use crate::frame::watch::{Event, watch_noted};
+use crate::frame::writer::Writer;
+use crate::run::Settings;
+use crate::warm::direct::PULLED;
+use crate::warm::resolve::{Resolve, Resolver};
+
+/// What happens within this time is taken together, for a decision looks at all jobs and nodes.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// A loop without a job looks again after this.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// What jobs that pull images need of the installation.
+#[derive(Clone)]
+pub struct WarmSettings {
+    /// The namespace of the pods of jobs without pull secrets.
+    pub namespace: Box<str>,
+    /// The image whose program the pods run.
+    pub park_image: Box<str>,
+    /// In which shape the pods are made.
+    pub shape: ShapeChoice,
+    /// The exit image that every node is to have that keeps images, and with it those that are derived; `None`: jobs alone say what is pulled.
+    pub exit_image: Option<Box<str>>,
+    /// How long a node with the startup taint is kept from pods until its images are there; `None`: the taint is left alone.
+    pub startup_taint_timeout: Option<Duration>,
+    /// Nodes with the startup taint wait for jobs of these namespaces, besides the exit images: who may make such jobs can slow down each new
+    /// node.
+    pub startup_taint_namespaces: BTreeSet<Box<str>>,
+    /// What one try of an image may take at most, whatever its job says.
+    pub longest_try: Duration,
+    /// What is wanted of image caches for nodes whose provider has them, which are billed; `None`: none is made.
+    pub image_caches: Option<CacheOptions>,
+    /// Which labels and annotations jobs may give to their pods.
+    pub sandbox_keys: SandboxKeys,
+    /// How it is asked which digest a tag stands for.
+    pub resolve: Resolve,
+    /// Tells the time of day: deadlines of jobs are times of day. Asked once, whenever the loop begins.
+    pub time_of_day: Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>,
+}
+
+impl fmt::Debug for WarmSettings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("WarmSettings")
+            .field("namespace", &self.namespace)
+            .field("park_image", &self.park_image)
+            .field("shape", &self.shape)
+            .field("exit_image", &self.exit_image)
+            .field("image_caches", &self.image_caches)
+            .field("startup_taint_timeout", &self.startup_taint_timeout)
+            .field("startup_taint_namespaces", &self.startup_taint_namespaces)
+            .field("longest_try", &self.longest_try)
+            .field("sandbox_keys", &self.sandbox_keys)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is dropped is taken up by the next life.
+/// `derived` tells of exit images that are derived meanwhile.
+pub async fn run(
+    discovery: Discovery,
+    settings: Settings,
+    warm: WarmSettings,
+    derived: DerivedImages,
+    tools: (Metrics, Health),
+) -> TaskDied {
+    let mut driver = Driver::new(&discovery, &settings, warm, derived, tools);
+    loop {
+        if let Err(died) = driver.look().await {
+            return died;
+        }
+    }
+}
+
+/// The exit images that have been derived so far.
+pub type DerivedImages = watch::Receiver<BTreeSet<Box<str>>>;
+
+type Written = (PullWrite, PullAnswer);
+
+struct Driver {
+    clock: Clock,
+    started_at: jiff::Timestamp,
+    jobs: PullJobs,
+    writer: Writer,
+    /// One for each write that may be under way.
+    permits: Arc<Semaphore>,
+    writes: JoinSet<Written>,
+    metrics: Metrics,
+    health: Health,
+    images: mpsc::Receiver<Event<DynamicObject>>,
+    lists: mpsc::Receiver<Event<DynamicObject>>,
+    nodes: mpsc::Receiver<Event<NodeWire>>,
+    pods: mpsc::Receiver<Event<WarmerPodWire>>,
+    pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,
+    selected: NamedWatches<PodQuery, PodWire>,
+    derived: DerivedImages,
+    resolver: Resolver<Asked>,
+    /// Where they are wanted.
+    caches: Option<mpsc::Receiver<CacheNews>>,
+}
+
+impl Driver {
+    fn new(discovery: &Discovery, settings: &Settings, warm: WarmSettings, derived: DerivedImages, tools: (Metrics, Health)) -> Self {
+        let (metrics, health) = tools;
+        let client = discovery.client();
+        let ages = metrics.watch_ages.clone();
+        let jobs = |kind| observe(discovery.clone(), kind, settings.namespaces.clone(), ages.clone());
+        let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
+        Self {
+            clock: Clock::start(),
+            resolver: Resolver::new(warm.resolve.clone()),
+            caches: warm.image_caches.is_some().then(|| observe_caches(client.clone(), ages.clone())),
+            started_at: (warm.time_of_day)(),
+            jobs: PullJobs::new(warm, settings.namespaces.clone(), settings.rules.node_table.clone()),
+            writer: Writer::new(client.clone(), settings.write_deadline)
+                .while_leading(settings.leadership.clone())
+                .counted_by(metrics.clone()),
+            permits: Arc::new(Semaphore::new(settings.concurrency.max(1))),
+            writes: JoinSet::new(),
+            metrics,
+            health,
+            derived,
+            images: jobs(JobKind::ImagePullJob),
+            lists: jobs(JobKind::ImageListPullJob),
+            nodes: watch_noted(Api::all(client.clone()), ListParams::default(), &ages),
+            pods: watch_all_selected(pods, &ListParams::default().labels(JOB), &ages),
+            pulls: watches_of_pulls(client.clone()),
+            selected: watches_of_selected(client.clone(), ages.clone()),
+        }
+    }
+
+    /// Decides, and waits for what happens then.
+    async fn look(&mut self) -> Result<(), TaskDied> {
+        let now = self.now();
+        for write in self.jobs.step(now) {
+            self.start(write);
+        }
+        for (asked, images) in self.jobs.questions(now) {
+            let namespace = asked.0.1.clone();
+            self.resolver.start(&namespace, asked, images);
+        }
+        self.metrics.decisions_failed(self.jobs.take_defects());
+        self.selected.follow(self.jobs.queries());
+        self.pulls.follow(self.jobs.pod_namespaces().iter());
+        self.metrics.pull_jobs.set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
+        let due = self.clock.instant(self.jobs.next_due(now).unwrap_or(now.since_start + IDLE));
+        let first = tokio::select! {
+            happened = self.next() => Some(happened?),
+            () = sleep_until(due) => None,
+        };
+        let Some(first) = first else { return Ok(()) };
+        self.take(first);
+        let together = sleep(TOGETHER);
+        tokio::pin!(together);
+        loop {
+            tokio::select! {
+                happened = self.next() => { let happened = happened?; self.take(happened); }
+                () = &mut together => return Ok(()),
+            }
+        }
+    }
+
+    fn now(&self) -> Now {
+        let since_start = self.clock.now();
+        Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) }
+    }
+
+    fn take(&mut self, happened: Happened) {
+        if let Some(resource) = happened.trouble() {
+            self.metrics.watch_trouble(resource);
+        }
+        note_rights(&self.health, &happened);
+        let now = self.now();
+        self.jobs.take(happened, now);
+        self.jobs.pulls().into_iter().for_each(|took| self.metrics.pulled(took));
+    }
+
+    async fn next(&mut self) -> Result<Happened, TaskDied> {
+        loop {
+            return tokio::select! {
+                event = self.images.recv() => event.map(|event| Happened::Job(JobKind::ImagePullJob, event)).ok_or_else(|| died("ImagePullJobs")),
+                event = self.lists.recv() => event.map(|event| Happened::Job(JobKind::ImageListPullJob, event)).ok_or_else(|| died("ImageListPullJobs")),
+                event = self.nodes.recv() => event.map(Happened::Node).ok_or_else(|| died("nodes")),
+                event = self.pods.recv() => event.map(Happened::Pod).ok_or_else(|| died("warmer pods")),
+                Ok(()) = self.derived.changed() => Ok(Happened::Derived(self.derived.borrow_and_update().clone())),
+                Some((query, event)) = self.selected.next() => Ok(Happened::Selected(query, event)),
+                news = next_of(&mut self.caches) => news.map(Happened::ImageCaches).ok_or_else(|| died("image caches")),
+                Some((asked, answers)) = self.resolver.next() => Ok(Happened::Resolved(asked, answers)),
+                Some(done) = self.writes.join_next() => written(done),
+                Some((namespace, event)) = self.pulls.next() => {
+                    self.health.note_watch(SEE_PULLS, &namespace, &event);
+                    match event {
+                        Event::Listed(Some((uid, pulled))) | Event::Applied(Some((uid, pulled))) => Ok(Happened::Pulled(uid, pulled)),
+                        _ => continue,
+                    }
+                }
+            };
+        }
+    }
+
+    fn start(&mut self, write: PullWrite) {
+        let (writer, permits) = (self.writer.clone(), self.permits.clone());
+        self.writes.spawn(async move {
+            // It is never closed; and a write more than allowed is better than one that is lost.
+            let _permit = permits.acquire_owned().await.ok();
+            let answer = send(&writer, &write).await;
+            (write, answer)
+        });
+    }
+}
+
+/// Of one that is not there nothing comes.
+async fn next_of(caches: &mut Option<mpsc::Receiver<CacheNews>>) -> Option<CacheNews> {
+    match caches {
+        Some(caches) => caches.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
+    match write {
+        PullWrite::Warm { warmers, node, action, .. } => PullAnswer::Warm(writer.warm(warmers, node, action).await),
+        PullWrite::Report { job, report } => {
+            PullAnswer::Reported(writer.report_pull_job(job, report).await.map(|stored| stored.map(Box::new)))
+        }
+        PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
+        PullWrite::Untaint(untaint) => PullAnswer::Warm(writer.untaint(untaint).await),
+        PullWrite::CreateCache(cache) => PullAnswer::Cache(writer.create_image_cache(cache).await),
+        PullWrite::DeletePod(pod) => PullAnswer::Deleted(writer.delete_warmer_pod(pod).await),
+    }
+}
+
+fn written(done: Result<Written, JoinError>) -> Result<Happened, TaskDied> {
+    done.map(|written| Happened::Written(Box::new(written)))
+        .map_err(|error| TaskDied(format!("a write of a job that pulls images: {error}")))
+}
+
+fn died(watched: &str) -> TaskDied {
+    TaskDied(format!("the watch of {watched}"))
+}
+
+fn watches_of_selected(client: Client, ages: WatchAges) -> NamedWatches<PodQuery, PodWire> {
+    NamedWatches::new(ages, move |(_, namespace, selector): &PodQuery, listener| {
+        listener.watch_selected(Api::namespaced(client.clone(), namespace), ListParams::default().labels(selector), |pod| pod)
+    })
+}
+
+fn watches_of_pulls(client: Client) -> NamedWatches<String, Option<(Box<str>, Pulled)>> {
+    // Nothing depends on them, so nobody has to know how old they are.
+    NamedWatches::new(WatchAges::default(), move |namespace: &String, listener| {
+        let events = Api::<KubeEvent>::namespaced(client.clone(), namespace);
+        listener.watch_selected(events, ListParams::default().fields(PULLED), pulled)
+    })
+}
+
+/// The uid of the pod, and what was said of it.
+fn pulled(event: KubeEvent) -> Option<(Box<str>, Pulled)> {
+    let pulled = Pulled::read(event.message.as_deref()?)?;
+    Some((event.involved_object.uid?.into(), pulled))
+}

@@ -1,0 +1,372 @@
+//! One job: what is under way for it, and what was told of it.
+
+mod caching;
+pub(crate) mod exit_images;
+mod pinning;
+mod run;
+mod selected;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::warm::pod::WarmerPod;
+use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob};
+use swaplet_core::warm::pull_job::pins::Pins;
+use swaplet_core::warm::pull_job::{Known, Status, exceeds_deadline, limits, status, time_to_live, unusable};
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::{Action, Answer, End, Ended};
+
+use self::run::{Run, warmers};
+use self::selected::Selected;
+use super::nodes::Nodes;
+use super::room::Room;
+use super::{Key, Now, PodQuery, PullWrite, WarmSettings};
+use crate::frame::isolated::break_if_asked;
+use crate::frame::watch::Event;
+use crate::frame::writer::{Outcome, is_missing_right};
+use crate::warm::write::Warmers;
+use crate::warm::write::pull_job::Report;
+
+/// Between two reports of a job that goes on: its counts change with every image on every node.
+const REPORT_AGAIN: Duration = Duration::from_secs(3);
+/// The wait after the first report that was not applied; it doubles with each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest wait after reports that were not applied.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// A job.
+pub(crate) struct Entry {
+    job: PullJob,
+    /// Whether the job is an object of the cluster.
+    has_object: bool,
+    run: Option<Run>,
+    selected: Selected,
+    /// When the job as it is now was begun, once that is written down.
+    started_at: Option<Timestamp>,
+    /// The generation of which this life has written that it is completed; the watch may still show an older state.
+    completed: Option<i64>,
+    /// What the status says, if this life has written it.
+    told: Option<Status>,
+    is_writing: bool,
+    not_before: Duration,
+    failures: u32,
+    /// Nodes, or what the job wants, may have changed.
+    is_stale: bool,
+    /// When nodes that have failed are tried again.
+    again: Option<Duration>,
+    pins: Pins,
+}
+
+impl Entry {
+    pub fn new(job: PullJob) -> Self {
+        Self {
+            started_at: begun(&job),
+            selected: Selected::of(&job),
+            job,
+            has_object: true,
+            run: None,
+            completed: None,
+            told: None,
+            is_writing: false,
+            not_before: Duration::ZERO,
+            failures: 0,
+            is_stale: true,
+            again: None,
+            pins: Pins::default(),
+        }
+    }
+
+    pub fn uid(&self) -> &str {
+        &self.job.uid
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.job.namespace
+    }
+
+    pub fn is_completed(&self) -> bool {
+        self.completed == Some(self.job.generation) || self.job.is_completed()
+    }
+
+    pub const fn query(&self) -> Option<&PodQuery> {
+        self.selected.query.as_ref()
+    }
+
+    /// The job has changed. One that was completed begins anew where its spec is another one.
+    pub fn apply(&mut self, job: PullJob) {
+        if job.generation != self.job.generation {
+            if self.is_completed() {
+                self.started_at = None;
+            }
+            (self.completed, self.told) = (None, None);
+            self.selected.follow(&job);
+            if let Ok(spec) = &job.spec {
+                self.pins.follow(spec);
+            }
+        }
+        self.started_at = self.started_at.or_else(|| begun(&job));
+        self.job = job;
+        self.is_stale = true;
+    }
+
+    pub fn see_selected(&mut self, event: Event<PodWire>) {
+        self.is_stale |= self.selected.see(event);
+    }
+
+    pub const fn nodes_have_changed(&mut self) {
+        self.is_stale = true;
+    }
+
+    pub fn see_pod(&mut self, pod: &WarmerPod, now: Duration) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.made(pod)) {
+            run.warming.see_pod(pod.clone(), now);
+        }
+    }
+
+    pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+        if let Some(run) = &mut self.run {
+            run.warming.pod_is_gone(uid, now);
+        }
+    }
+
+    /// How long the pull took, where that is news.
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+        self.run.as_mut()?.warming.hear(uid, pulled)
+    }
+
+    /// A job that goes on for ever tries again where a node has come back.
+    pub fn node_is_ready_again(&mut self, node: &str, now: Duration) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.spec.completion == Completion::Never) {
+            run.warming.try_again(node, true, now);
+        }
+    }
+
+    /// Whether this job has made the pod, and needs it.
+    pub fn owns(&self, pod: &WarmerPod) -> bool {
+        self.run.as_ref().is_some_and(|run| run.made(pod) && run.warming.needs(pod))
+    }
+
+    pub fn held(&self, now: Duration) -> impl Iterator<Item = &str> {
+        self.run.iter().flat_map(move |run| run.warming.held(now))
+    }
+
+    /// Whether one more node may begin.
+    pub fn has_a_slot(&self) -> bool {
+        self.may_begin() && self.run.as_ref().is_some_and(|run| run.warming.may_begin())
+    }
+
+    pub fn waits_for(&self, node: &str, now: Duration) -> bool {
+        self.run.as_ref().is_some_and(|run| run.warming.waits_for(node, now))
+    }
+
+    /// Whether it is written down when the job was begun, and known which nodes it wants.
+    fn may_begin(&self) -> bool {
+        self.started_at.is_some() && self.selected.seen
+    }
+
+    /// Brings what is under way in line with the job, the nodes and the time.
+    pub fn prepare(&mut self, settings: &WarmSettings, nodes: &Nodes, pods: &BTreeMap<Box<str>, WarmerPod>, now: Now) {
+        let spec = self.job.spec.as_ref().ok().filter(|_| !self.is_completed());
+        let Some(spec) = spec else {
+            self.run = None;
+            return;
+        };
+        let is_late = self.started_at.is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
+        self.pins.settle(spec, &self.job.pinned, is_late, now.since_start);
+        let targets = self.pins.targets(spec, &self.job.pinned);
+        let warmers = warmers(&self.job, spec, settings);
+        if self.run.as_ref().is_none_or(|run| run.warmers.run != warmers.run) {
+            self.run = Some(Run::new(spec.clone(), targets.clone(), Arc::new(warmers), settings.longest_try));
+            self.is_stale = true;
+        }
+        let Some(run) = &mut self.run else { return };
+        if run.spec != *spec || run.targets != targets {
+            run.change(spec, targets);
+        }
+        if std::mem::take(&mut self.is_stale) {
+            run.aim(nodes, &self.selected, pods, now.since_start);
+        }
+        if is_late && !run.gave_up {
+            run.give_up("job exceeds activeDeadlineSeconds");
+        }
+        self.try_failed_again(nodes, now.since_start);
+    }
+
+    /// `leaving` pods of the job are not needed, and still there.
+    pub fn bound(&mut self, leaving: usize, longest_try: Duration) {
+        if let Some(run) = &mut self.run {
+            run.warming.set_limits(limits(&run.spec, run.nodes.len(), leaving, longest_try));
+        }
+    }
+
+    pub fn step(&mut self, key: &Key, room: &mut Room, now: Now) -> Vec<PullWrite> {
+        if !self.may_begin() {
+            return Vec::new();
+        }
+        let Some(run) = &mut self.run else { return Vec::new() };
+        let actions = run.warming.step(now.since_start, |node| {
+            break_if_asked(node);
+            room.elsewhere(key, node)
+        });
+        let write = |(node, action): (Box<str>, Action)| {
+            room.note(key, &node, &action);
+            PullWrite::Warm { key: key.clone(), warmers: run.warmers.clone(), node, action }
+        };
+        actions.into_iter().map(write).collect()
+    }
+
+    pub fn warmed(&mut self, warmers: &Warmers, node: &str, action: &Action, answer: Answer, now: Duration) {
+        if let Some(run) = self.run.as_mut().filter(|run| run.warmers.run == warmers.run) {
+            run.warming.written(node, action, answer, now);
+        }
+    }
+
+    /// What a job that goes on for ever has not proved on a node yet; nothing where it does not want the node, or can do nothing for it.
+    pub fn owes(&self, node: &str) -> Option<String> {
+        self.job.spec.as_ref().ok().filter(|spec| spec.completion == Completion::Never && !self.is_completed())?;
+        let job = format!("{} {}/{}", self.job.kind.as_str(), self.job.namespace, self.job.name);
+        // One that a defect has broken off has none.
+        let Some(run) = self.run.as_ref().filter(|_| self.selected.seen) else {
+            return Some(format!("{job}: which nodes it wants is not known"));
+        };
+        let images = run.warming.progress_on(node)?;
+        if let Some(image) = self.not_pinned() {
+            return Some(format!("{job}: {image}"));
+        }
+        let cold = images.iter().find(|image| image.end != Some(End::Succeeded))?;
+        Some(match &cold.end {
+            Some(End::Failed(why)) => format!("{job}: {}: {why}", cold.image),
+            _ => format!("{job}: {}", cold.image),
+        })
+    }
+
+    /// A defect has left it half done: it begins anew, with the job and what is known of the pods that it selects.
+    pub fn break_off(&mut self) {
+        let selected = std::mem::replace(&mut self.selected, Selected::of(&self.job));
+        *self = Self { has_object: self.has_object, selected, ..Self::new(self.job.clone()) };
+    }
+
+    /// The nodes about which a decision has panicked, with what the panic says.
+    pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
+        self.run.as_mut().map(|run| run.warming.take_defects()).unwrap_or_default()
+    }
+
+    /// The nodes on which pods of another shape are used now, and why.
+    pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
+        self.run.as_mut().map(|run| run.warming.fallbacks()).unwrap_or_default()
+    }
+
+    pub fn news(&mut self) -> Vec<Ended> {
+        self.run.as_mut().map(|run| run.warming.news()).unwrap_or_default()
+    }
+
+    /// In which namespace the pods are, while it is under way.
+    pub fn pod_namespace(&self) -> Option<&str> {
+        self.run.as_ref().map(|run| &*run.warmers.namespace)
+    }
+
+    /// In which namespace and how the pods pull that prove something.
+    pub fn prover(&self) -> Option<(Box<str>, PodWishes)> {
+        self.run.as_ref().map(|run| (run.warmers.namespace.clone(), run.spec.pods.clone()))
+    }
+
+    /// Another job has proved that an image is on a node. It counts where a pod of this job would prove the same: with the same
+    /// credentials, and asked of the registry if that is wanted.
+    pub fn found(&mut self, namespace: &str, wishes: &PodWishes, ended: &Ended) {
+        let Some(run) = &mut self.run else { return };
+        let own = &run.spec.pods;
+        let same_credentials = own.pull_secrets == wishes.pull_secrets && *run.warmers.namespace == *namespace;
+        if same_credentials && (wishes.always_pulls || !own.always_pulls) {
+            run.warming.found(&ended.node, &ended.image, ended.pulled.as_ref());
+        }
+    }
+
+    /// What is to be written to the job itself, or its deletion.
+    pub fn report(&mut self, now: Now) -> Option<PullWrite> {
+        if !self.has_object || self.is_writing || now.since_start < self.not_before {
+            return None;
+        }
+        let write = if self.is_completed() { self.delete_in_time(now) } else { self.report_news(now) };
+        self.is_writing = write.is_some();
+        write
+    }
+
+    fn delete_in_time(&self, now: Now) -> Option<PullWrite> {
+        let is_due = time_to_live(&self.job, now.today).is_some_and(|left| left.is_zero());
+        is_due.then(|| PullWrite::DeleteJob(Box::new(self.job.clone())))
+    }
+
+    fn report_news(&mut self, now: Now) -> Option<PullWrite> {
+        let may_begin = self.may_begin();
+        if self.started_at.is_none() && self.waits_for_digests() {
+            return None;
+        }
+        let (status, is_over) = match (&self.job.spec, &mut self.run) {
+            (Err(problem), _) => (unusable(self.job.kind, problem), true),
+            (Ok(_), Some(run)) => {
+                let is_over = may_begin && run.is_over(now.since_start);
+                let known = Known {
+                    spec: &run.spec,
+                    targets: &run.targets,
+                    warming: &run.warming,
+                    cached: &run.cached,
+                    trouble: self.pins.trouble(),
+                };
+                let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
+                (status(self.job.kind, known, pinned, run.stage(is_over)), is_over)
+            }
+            (Ok(_), None) => return None,
+        };
+        if !is_over && self.told.as_ref() == Some(&status) {
+            return None;
+        }
+        let started_at = self.started_at.unwrap_or(now.today);
+        let report = Report { status, started_at, completed_at: is_over.then_some(now.today) };
+        Some(PullWrite::Report { job: Box::new(self.job.clone()), report: Box::new(report) })
+    }
+
+    pub fn reported(&mut self, job: &PullJob, report: &Report, result: Result<Option<Box<PullJob>>, Outcome>, now: Duration) {
+        self.is_writing = false;
+        match result {
+            Ok(stored) => {
+                (self.failures, self.not_before) = (0, now + REPORT_AGAIN);
+                self.started_at = Some(report.started_at);
+                self.told = Some(report.status.clone());
+                self.completed = report.completed_at.map(|_| job.generation);
+                if let Some(stored) = stored.filter(|stored| stored.uid == self.job.uid && stored.generation >= self.job.generation) {
+                    self.digests_were_written(&report.status, &stored);
+                    self.apply(*stored);
+                }
+            }
+            // The watch will show what has made it so.
+            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => self.not_before = now + FIRST_RETRY,
+            Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
+                // A right that is missing is said once, for all jobs.
+                if !is_missing_right(&error) {
+                    tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
+                }
+                self.not_before = now + FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+                self.failures += 1;
+            }
+        }
+    }
+
+    pub fn deletion_was_sent(&mut self, now: Duration) {
+        self.is_writing = false;
+        self.not_before = now + LAST_RETRY;
+    }
+
+    /// When to look again although nothing happens.
+    pub fn next_due(&self, now: Now) -> Option<Duration> {
+        let left = if self.is_completed() { time_to_live(&self.job, now.today)? } else { FIRST_RETRY };
+        Some((now.since_start + left).max(self.not_before))
+    }
+}
+
+/// When the job was begun, unless that was before it was completed and changed.
+fn begun(job: &PullJob) -> Option<Timestamp> {
+    job.started_at.filter(|_| job.completed_at.is_none())
+}

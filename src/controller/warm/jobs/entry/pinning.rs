@@ -1,0 +1,53 @@
+//! The tags of a job that are to be pinned: registries are asked, and what they say is written down before anything is pulled.
+
+use std::time::Duration;
+
+use swaplet_core::warm::pull_job::Status;
+use swaplet_core::warm::pull_job::object::{ListStatus, PullJob, PullStatus};
+use swaplet_core::warm::pull_job::pins::{Pull, Resolved};
+
+use super::Entry;
+
+impl Entry {
+    /// The images whose digest is to be asked for.
+    pub fn question(&mut self, now: Duration) -> Vec<Box<str>> {
+        if self.is_completed() {
+            return Vec::new();
+        }
+        let Ok(spec) = &self.job.spec else { return Vec::new() };
+        self.pins.question(spec, &self.job.pinned, now)
+    }
+
+    /// What registries have said.
+    pub fn answered(&mut self, answers: Vec<(Box<str>, Resolved)>, now: Duration) {
+        let (namespace, job) = (&self.job.namespace, &self.job.name);
+        for (image, unresolved) in answers.iter().filter_map(|(image, resolved)| Some((image, resolved.as_ref().err()?))) {
+            tracing::warn!(%namespace, %job, %image, error = %unresolved.words, "the tag cannot be pinned to a digest");
+        }
+        if let Ok(spec) = &self.job.spec {
+            self.pins.answered(answers, spec, now);
+        }
+    }
+
+    /// Whether registries have yet to answer before the job can begin.
+    pub(crate) fn waits_for_digests(&self) -> bool {
+        self.job.spec.as_ref().is_ok_and(|spec| self.pins.holds_up(spec, &self.job.pinned))
+    }
+
+    /// Whether the API server has kept what was written.
+    pub(crate) fn digests_were_written(&mut self, written: &Status, stored: &PullJob) {
+        let (Status::Pull(PullStatus { pinned, .. }) | Status::List(ListStatus { pinned, .. })) = written;
+        if let (true, Ok(spec)) = (stored.pinned.is_empty() && pinned.as_ref().is_some_and(|pinned| !pinned.is_empty()), &self.job.spec) {
+            self.pins.are_not_kept(spec);
+        }
+    }
+
+    /// An image of which nothing is pulled, because its tag is not pinned, with the reason.
+    pub(crate) fn not_pinned(&self) -> Option<String> {
+        self.run.as_ref()?.targets.iter().find_map(|target| match &target.pull {
+            Pull::Image(_) => None,
+            Pull::Waits => Some(format!("{}: its tag is not pinned yet", target.image)),
+            Pull::Fails(why) => Some(format!("{}: {why}", target.image)),
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! What is under way for a job: its pods, and what is known of its nodes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use swaplet_core::objects::values::short_digest::short_digest;
+use swaplet_core::warm::image_cache::{CacheState, Cached};
+use swaplet_core::warm::pod::WarmerPod;
+use swaplet_core::warm::pull_job::object::{PullJob, PullSpec};
+use swaplet_core::warm::pull_job::pins::{Pull, Target};
+use swaplet_core::warm::pull_job::{Stage, TargetNode, is_over, limits, wants};
+use swaplet_core::warm::warming::Warming;
+use swaplet_core::warm::warming::shape::Shapes;
+
+use super::selected::Selected;
+use crate::warm::direct::LATE_EVENTS;
+use crate::warm::jobs::WarmSettings;
+use crate::warm::jobs::nodes::Nodes;
+use crate::warm::write::Warmers;
+
+/// A pod whose controller is gone for good ends after a day.
+const LIFE_SECONDS: u64 = 86_400;
+
+/// What is under way.
+pub(crate) struct Run {
+    pub spec: PullSpec,
+    /// What is pulled for its images.
+    pub targets: Vec<Target>,
+    pub warmers: Arc<Warmers>,
+    pub warming: Warming,
+    /// The nodes that are wanted, each with its uid.
+    pub nodes: BTreeMap<Box<str>, Box<str>>,
+    /// Those of them for which a cache of their provider stands.
+    pub cached: Cached,
+    /// Since when this cache is wanted.
+    pub cache_since: Option<(Box<str>, Duration)>,
+    pub gave_up: bool,
+    /// Since when everything is final.
+    over_since: Option<Duration>,
+}
+
+impl Run {
+    pub fn new(spec: PullSpec, targets: Vec<Target>, warmers: Arc<Warmers>, longest_try: Duration) -> Self {
+        let warming = Warming::new(pulled(&targets), limits(&spec, 0, 0, longest_try));
+        Self {
+            spec,
+            targets,
+            warmers,
+            warming,
+            nodes: BTreeMap::new(),
+            cached: Cached::default(),
+            cache_since: None,
+            gave_up: false,
+            over_since: None,
+        }
+    }
+
+    pub fn made(&self, pod: &WarmerPod) -> bool {
+        pod.run == self.warmers.run
+            && pod.namespace == self.warmers.namespace
+            && self.warmers.job.as_ref().is_some_and(|(_, uid)| *uid == pod.job)
+    }
+
+    /// Whether everything is final, and kubelets have had the time to tell of the pulls.
+    pub fn is_over(&mut self, now: Duration) -> bool {
+        if !is_over(&self.spec, &self.targets, &self.warming, &self.cached) {
+            self.over_since = None;
+            return false;
+        }
+        let since = *self.over_since.get_or_insert(now);
+        now >= since + LATE_EVENTS || !self.warming.is_told_nothing_of_a_pull()
+    }
+
+    pub const fn stage(&self, is_over: bool) -> Stage {
+        match (is_over, self.gave_up) {
+            (false, _) => Stage::Running,
+            (true, false) => Stage::Completed,
+            (true, true) => Stage::DeadlineExceeded,
+        }
+    }
+
+    pub fn change(&mut self, spec: &PullSpec, targets: Vec<Target>) {
+        let pulled = pulled(&targets);
+        if self.warming.images() != pulled {
+            self.warming.set_images(pulled);
+        }
+        (self.spec, self.targets) = (spec.clone(), targets);
+    }
+
+    /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are taken over.
+    pub fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        let pod_nodes = selected.nodes();
+        let is_wanted = |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
+        let wanted: BTreeMap<&str, _> =
+            nodes.all.iter().map(|(name, node)| (&**name, node)).filter(|(name, node)| is_wanted(name, node)).collect();
+        let has_left = |name: &str, uid: &str| wanted.get(name).is_none_or(|node| *node.uid != *uid);
+        let left: Vec<_> = self.nodes.iter().filter(|(name, uid)| has_left(name, uid)).map(|(name, _)| name.clone()).collect();
+        for name in left {
+            self.nodes.remove(&name);
+            self.warming.leave(&name);
+            self.cached.nodes.remove(&name);
+        }
+        for (name, node) in wanted {
+            let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
+            match &node.shapes {
+                Err(_) if node.has_image_caches && nodes.uses_image_caches => {
+                    self.warming.leave(name);
+                    self.cached.nodes.insert(name.into());
+                    continue;
+                }
+                Err(why) => self.warming.skip(name, why.clone()),
+                Ok(shapes) if is_new || !self.warming.has(name) => self.begin(name, *shapes, node.ready, pods, now),
+                Ok(_) => self.warming.see_node(name, node.ready, now),
+            }
+            self.cached.nodes.remove(name);
+        }
+    }
+
+    /// Nothing more is waited for.
+    pub fn give_up(&mut self, why: &str) {
+        self.warming.give_up(why);
+        if self.cached.waits() {
+            self.cached.state = CacheState::Failed(why.to_owned());
+        }
+        self.gave_up = true;
+    }
+
+    fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        self.warming.add(node, shapes, ready, now);
+        let known: Vec<_> = pods.values().filter(|pod| *pod.node == *node && self.made(pod)).cloned().collect();
+        known.into_iter().for_each(|pod| self.warming.see_pod(pod, now));
+    }
+}
+
+/// The images that are pulled, each once: two tags may stand for one digest.
+fn pulled(targets: &[Target]) -> Vec<Box<str>> {
+    let mut images = Vec::new();
+    for target in targets {
+        if let Pull::Image(image) = &target.pull
+            && !images.contains(image)
+        {
+            images.push(image.clone());
+        }
+    }
+    images
+}
+
+/// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
+pub(crate) fn warmers(job: &PullJob, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
+    let namespace = if spec.pods.pull_secrets.is_empty() { &settings.namespace } else { &job.namespace };
+    // Pods that are made in another way are those of another run.
+    let pods = format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods);
+    Warmers {
+        namespace: namespace.clone(),
+        run: short_digest(pods, 5).into(),
+        park_image: settings.park_image.clone(),
+        job: Some((job.namespace.clone(), job.uid.clone())),
+        wishes: spec.pods.clone(),
+        life_seconds: LIFE_SECONDS,
+    }
+}

@@ -1,0 +1,71 @@
+//! The pods by which a job selects nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::pod::{Phase, Pod};
+use swaplet_core::warm::pull_job::object::{PullJob, Targets};
+
+use super::PodQuery;
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+
+/// The nodes of these pods.
+pub(crate) struct Selected {
+    /// Which pods they are; `None` where the job selects no pods.
+    pub query: Option<PodQuery>,
+    /// Whether they are known.
+    pub seen: bool,
+    /// The node of each, by its uid.
+    pods: BTreeMap<Box<str>, Box<str>>,
+    unlisted: BTreeSet<Box<str>>,
+}
+
+impl Selected {
+    pub fn of(job: &PullJob) -> Self {
+        let query = query(job);
+        Self { seen: query.is_none(), query, pods: BTreeMap::new(), unlisted: BTreeSet::new() }
+    }
+
+    /// The job has changed.
+    pub fn follow(&mut self, job: &PullJob) {
+        if query(job) != self.query {
+            *self = Self::of(job);
+        }
+    }
+
+    pub fn nodes(&self) -> BTreeSet<Box<str>> {
+        self.pods.values().cloned().collect()
+    }
+
+    /// Whether something may be different now.
+    pub fn see(&mut self, event: Event<PodWire>) -> bool {
+        match event {
+            Event::ListStart => self.unlisted = self.pods.keys().cloned().collect(),
+            Event::Listed(pod) | Event::Applied(pod) => return read("pod", || pod.read()).is_some_and(|pod| self.apply(&pod)),
+            Event::ListEnd => {
+                self.seen = true;
+                std::mem::take(&mut self.unlisted).iter().for_each(|uid| drop(self.pods.remove(uid)));
+                return true;
+            }
+            Event::Deleted(pod) => return read("pod", || pod.read()).is_some_and(|pod| self.pods.remove(&pod.uid).is_some()),
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+        false
+    }
+
+    /// Pods that are finished or going do not count (OpenKruise: active pods).
+    fn apply(&mut self, pod: &Pod) -> bool {
+        self.unlisted.remove(&pod.uid);
+        let is_active = !pod.deleting && !matches!(pod.phase, Phase::Succeeded | Phase::Failed) && !pod.node.is_empty();
+        if !is_active {
+            return self.pods.remove(&pod.uid).is_some();
+        }
+        self.pods.insert(pod.uid.clone(), pod.node.clone()).as_ref() != Some(&pod.node)
+    }
+}
+
+fn query(job: &PullJob) -> Option<PodQuery> {
+    let Targets::Pods(selector) = &job.spec.as_ref().ok()?.targets else { return None };
+    Some((job.uid.clone(), job.namespace.clone(), selector.to_string()))
+}

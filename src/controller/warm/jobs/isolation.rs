@@ -1,0 +1,69 @@
+//! A defect that one job meets is the trouble of this job alone. It is left alone for a while, with the pods that it has; then it begins anew,
+//! as in a new life of the process.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use swaplet_core::report::reason::Reason;
+use swaplet_core::warm::pod::WarmerPod;
+
+use super::Key;
+use super::entry::Entry;
+use crate::frame::isolated::defects::{Defects, log};
+use crate::frame::isolated::isolated;
+
+/// The jobs, and which of them have met a defect.
+pub(crate) struct Jobs {
+    pub all: BTreeMap<Key, Entry>,
+    defects: Defects<Key>,
+}
+
+impl Jobs {
+    pub fn new(all: BTreeMap<Key, Entry>) -> Self {
+        Self { all, defects: Defects::default() }
+    }
+
+    /// Does this with each job that is not left alone.
+    pub fn each<T>(&mut self, now: Duration, mut work: impl FnMut(&Key, &mut Entry) -> T) -> Vec<T> {
+        let jobs = self.all.iter_mut();
+        jobs.filter_map(|(key, entry)| isolate(&mut self.defects, key, entry, now, |entry| work(key, entry))).collect()
+    }
+
+    /// Does this with one job, if it is there and not left alone.
+    pub fn with(&mut self, key: &Key, now: Duration, work: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.all.get_mut(key) {
+            isolate(&mut self.defects, key, entry, now, work);
+        }
+    }
+
+    /// Whether a pod is one of a job that is left alone.
+    pub fn leave_alone(&self, pod: &WarmerPod, now: Duration) -> bool {
+        self.all.iter().any(|(key, entry)| entry.uid() == &*pod.job && self.defects.is_left_alone(key, now))
+    }
+
+    /// How often a decision has panicked since this was asked the last time, about a job or about a node of one.
+    pub fn take_defects(&mut self) -> u64 {
+        let mut count = self.defects.take_count();
+        for ((kind, namespace, name), entry) in &mut self.all {
+            for (node, defect) in entry.take_defects() {
+                let (reason, kind) = (Reason::DecisionFailed.as_str(), kind.as_str());
+                tracing::error!(reason, %namespace, kind, %name, %node, defect, "a defect in swaplet ends what is done on a node; please report it");
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+fn isolate<T>(defects: &mut Defects<Key>, key: &Key, entry: &mut Entry, now: Duration, work: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+    if defects.is_left_alone(key, now) {
+        return None;
+    }
+    let (kind, namespace, name) = key;
+    let done = isolated(name, || work(entry)).inspect_err(|defect| log(kind.as_str(), namespace, name, defect));
+    if done.is_err() {
+        entry.break_off();
+        defects.meet(key.clone(), now);
+    }
+    done.ok()
+}

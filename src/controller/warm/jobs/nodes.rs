@@ -1,0 +1,67 @@
+//! The nodes, as jobs ask for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::node::{Node, NodeWire};
+use swaplet_core::warm::pull_job::{CONTROL_PLANE, TargetNode};
+use swaplet_core::warm::warming::nodes::{has_image_caches, shapes};
+use swaplet_core::warm::warming::shape::ShapeChoice;
+use swaplet_core::warm::warming::startup_taint::StartupTaints;
+
+use crate::frame::isolated::defects::read;
+use crate::frame::watch::Event;
+
+/// All nodes.
+pub(crate) struct Nodes {
+    pub all: BTreeMap<Box<str>, TargetNode>,
+    /// Whether they have been listed.
+    pub seen: bool,
+    /// Those that wait for their images, where that is asked for.
+    pub startup_taints: Option<StartupTaints>,
+    /// Whether image caches can be made for nodes whose provider has them.
+    pub uses_image_caches: bool,
+    table: NodeTable,
+    shape: ShapeChoice,
+    unlisted: BTreeSet<Box<str>>,
+}
+
+impl Nodes {
+    pub const fn new(table: NodeTable, shape: ShapeChoice, startup_taints: Option<StartupTaints>, uses_image_caches: bool) -> Self {
+        Self { all: BTreeMap::new(), seen: false, startup_taints, uses_image_caches, table, shape, unlisted: BTreeSet::new() }
+    }
+
+    /// Takes notice of it; the node, if it was not Ready and is so now.
+    pub fn see(&mut self, event: Event<NodeWire>, now: Duration) -> Option<Box<str>> {
+        match event {
+            Event::ListStart => self.unlisted = self.all.keys().cloned().collect(),
+            Event::Listed(node) | Event::Applied(node) => return self.apply(read("node", || node.read())?, now),
+            Event::ListEnd => {
+                self.seen = true;
+                std::mem::take(&mut self.unlisted).iter().for_each(|name| self.remove(name));
+            }
+            Event::Deleted(node) => self.remove(&read("node", || node.read())?.name),
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+        None
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.all.remove(name);
+        self.startup_taints.iter_mut().for_each(|taints| taints.leave(name));
+    }
+
+    fn apply(&mut self, node: Node, now: Duration) -> Option<Box<str>> {
+        self.unlisted.remove(&node.name);
+        self.startup_taints.iter_mut().for_each(|taints| taints.see(&node, now));
+        let recognised = Recognised::of(&node, &self.table);
+        let (shapes, has_image_caches) = (shapes(&node, &recognised, self.shape), has_image_caches(&recognised));
+        let labels = node.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let is_control_plane = node.taints.iter().any(|taint| CONTROL_PLANE.contains(&&*taint.key));
+        let target = TargetNode { uid: node.uid, labels, ready: node.ready, shapes, has_image_caches, is_control_plane };
+        let before = self.all.insert(node.name.clone(), target);
+        before.is_some_and(|before| !before.ready && node.ready).then_some(node.name)
+    }
+}

@@ -1,0 +1,58 @@
+//! Looks for the image caches that swaplet has made, wherever the API server knows them.
+
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::{Api, Client};
+use swaplet_core::warm::image_cache::object::{API_VERSION, IMAGE_CACHE, IMAGE_CACHES, resource};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::caches::CacheNews;
+use crate::frame::connection::discovery::ask;
+use crate::frame::watch::age::WatchAges;
+use crate::frame::watch::{Event, watch_noted};
+
+/// How often it is asked whether they are served.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// Events between this task and the loop.
+const BUFFER: usize = 256;
+
+/// Starts looking; the age of the watch is noted. The stream ends only when the receiver is dropped, or the watch has died.
+pub(crate) fn observe_caches(client: Client, ages: WatchAges) -> mpsc::Receiver<CacheNews> {
+    let (news, receiver) = mpsc::channel(BUFFER);
+    tokio::spawn(async move { while look(&client, &ages, &news).await.is_some() {} });
+    receiver
+}
+
+/// `None` where nobody listens, or the watch has died.
+async fn look(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
+    match are_served(client).await {
+        Ok(true) => return follow(client, ages, news).await,
+        Ok(false) => news.send(CacheNews::Served(false)).await.ok()?,
+        Err(error) => tracing::warn!(error, "cannot ask whether image caches are served; trying again"),
+    }
+    tokio::select! {
+        () = sleep(ASK_AGAIN) => Some(()),
+        () = news.closed() => None,
+    }
+}
+
+/// Passes on what happens, until they are not served any more.
+async fn follow(client: &Client, ages: &WatchAges, news: &mpsc::Sender<CacheNews>) -> Option<()> {
+    news.send(CacheNews::Served(true)).await.ok()?;
+    let ours = ListParams::default().labels(&format!("{IMAGE_CACHE}=true"));
+    let mut caches = watch_noted(Api::all_with(client.clone(), &resource()), ours, ages);
+    loop {
+        let event = caches.recv().await?;
+        let may_be_gone = matches!(event, Event::Trouble(_));
+        news.send(CacheNews::Event(Box::new(event))).await.ok()?;
+        if may_be_gone && are_served(client).await == Ok(false) {
+            return Some(());
+        }
+    }
+}
+
+async fn are_served(client: &Client) -> Result<bool, String> {
+    Ok(ask(client, API_VERSION).await?.serve(IMAGE_CACHES))
+}

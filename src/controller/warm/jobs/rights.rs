@@ -1,0 +1,90 @@
+//! Which right each thing is for that jobs that pull images need.
+
+use swaplet_core::warm::pull_job::object::JobKind;
+use swaplet_core::warm::warming::{Action, Answer};
+
+use super::messages::{PullAnswer, PullWrite};
+use super::{CacheNews, Happened};
+use crate::frame::serve::Health;
+use crate::frame::writer::Outcome;
+
+/// What the right to see Events is for.
+pub(crate) const SEE_PULLS: &str = "how long pulls took, and how large images are, is not told, because Events cannot be seen";
+const SEE_NODES: &str = "no image is pulled for jobs, because nodes cannot be watched";
+const SEE_PODS: &str = "no image is pulled for jobs, because warmer pods cannot be watched";
+const SEE_SELECTED: &str = "no image is pulled for jobs with a podSelector, because pods cannot be watched";
+const SEE_CACHES: &str = "no image cache is made for virtual nodes, because ImageCaches cannot be watched";
+const MAKE_CACHES: &str = "ImageCaches cannot be made for virtual nodes";
+const UNTAINT: &str = "nodes keep the taint swaplet.io/warming";
+const DELETE_PODS: &str = "warmer pods cannot be deleted";
+
+const fn see_jobs(kind: JobKind) -> &'static str {
+    match kind {
+        JobKind::ImagePullJob => "no image is pulled for ImagePullJobs, because they cannot be watched",
+        JobKind::ImageListPullJob => "no image is pulled for ImageListPullJobs, because they cannot be watched",
+    }
+}
+
+const fn report(kind: JobKind) -> &'static str {
+    match kind {
+        JobKind::ImagePullJob => "the status of ImagePullJobs cannot be written",
+        JobKind::ImageListPullJob => "the status of ImageListPullJobs cannot be written",
+    }
+}
+
+const fn delete(kind: JobKind) -> &'static str {
+    match kind {
+        JobKind::ImagePullJob => "ImagePullJobs cannot be deleted when their time is over",
+        JobKind::ImageListPullJob => "ImageListPullJobs cannot be deleted when their time is over",
+    }
+}
+
+const fn warm(action: &Action) -> &'static str {
+    match action {
+        Action::Create { .. } => "warmer pods cannot be made",
+        Action::Swap { .. } => "images of warmer pods cannot be changed",
+        Action::Delete { .. } => DELETE_PODS,
+    }
+}
+
+/// Takes notice of rights that are missing, or are not any more.
+pub(crate) fn note_rights(health: &Health, happened: &Happened) {
+    match happened {
+        Happened::Job(kind, event) => health.note_watch(see_jobs(*kind), "", event),
+        Happened::Node(event) => health.note_watch(SEE_NODES, "", event),
+        Happened::Pod(event) => health.note_watch(SEE_PODS, "", event),
+        Happened::Selected((_, namespace, _), event) => health.note_watch(SEE_SELECTED, namespace, event),
+        Happened::ImageCaches(CacheNews::Event(event)) => health.note_watch(SEE_CACHES, "", event),
+        // Where there are none no right is missing.
+        Happened::ImageCaches(CacheNews::Served(served)) => {
+            if !served {
+                health.has_in(SEE_CACHES, "")
+            }
+        }
+        Happened::Written(written) => note_write(health, written),
+        Happened::Pulled(..) | Happened::Derived(_) | Happened::Resolved(..) => {}
+    }
+}
+
+fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
+    let (what, namespace) = match write {
+        PullWrite::Warm { warmers, action, .. } => (warm(action), &*warmers.namespace),
+        PullWrite::Report { job, .. } => (report(job.kind), &*job.namespace),
+        PullWrite::DeleteJob(job) => (delete(job.kind), &*job.namespace),
+        PullWrite::DeletePod(pod) => (DELETE_PODS, &*pod.namespace),
+        PullWrite::Untaint(_) => (UNTAINT, ""),
+        PullWrite::CreateCache(_) => (MAKE_CACHES, ""),
+    };
+    match answer {
+        PullAnswer::Warm(Answer::Pod(_) | Answer::Done) | PullAnswer::Reported(Ok(_)) | PullAnswer::Deleted(Ok(())) => {
+            health.has_in(what, namespace);
+        }
+        PullAnswer::Cache(outcome) => health.note_write(what, namespace, outcome),
+        // The log has been told of the node.
+        PullAnswer::Warm(Answer::Denied(words)) if what == UNTAINT => drop(health.lacks(what, words)),
+        PullAnswer::Warm(Answer::Denied(words))
+        | PullAnswer::Reported(Err(Outcome::Denied(words)))
+        | PullAnswer::Deleted(Err(Outcome::Denied(words))) => health.note_denial(what, namespace, words),
+        PullAnswer::Warm(_) | PullAnswer::Reported(Err(_)) | PullAnswer::Deleted(Err(_)) => {}
+    }
+}

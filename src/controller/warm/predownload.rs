@@ -1,0 +1,332 @@
+//! Pre-download at an API server: workloads are watched, and those that ask for it are looked at, one after the other. What is to be done
+//! is decided in [`decide::predownload`](swaplet_core::warm::predownload).
+//!
+//! Each look lists the pods and the jobs of the workload, so nothing is remembered that could be lost.
+
+mod clone_sets;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DynamicObject, ListParams};
+use kube::core::Selector;
+use kube::{Api, Client};
+use swaplet_core::report::decision::Report;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload, WorkloadKind};
+use swaplet_core::warm::predownload::{Action, JobSeen, PodSeen, decide};
+use swaplet_core::warm::pull_job::object::JobKind;
+use tokio::time::{Instant, sleep_until};
+
+use crate::frame::clock::Clock;
+use crate::frame::connection::discovery::Discovery;
+use crate::frame::isolated::defects::{Defects, note, read as isolated_read};
+use crate::frame::isolated::{TaskDied, isolated_task};
+use crate::frame::list::{list_with, words};
+use crate::frame::metrics::Metrics;
+use crate::frame::serve::Health;
+use crate::frame::watch::Event;
+use crate::frame::watch::many::watch_all_noted;
+use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
+use crate::run::Settings;
+
+/// How often a workload is looked at that has jobs: its pods are replaced meanwhile.
+const LOOK: Duration = Duration::from_secs(15);
+/// After something could not be read or written.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// What the right to list jobs is for.
+const SEE_JOBS: &str = "images are not pre-downloaded, because ImagePullJobs cannot be listed";
+/// What the right to list pods is for.
+const SEE_PODS: &str = "images are not pre-downloaded, because pods cannot be listed";
+
+/// What the right to watch workloads is for.
+const fn see_workloads(kind: WorkloadKind) -> &'static str {
+    match kind {
+        WorkloadKind::Deployment => "images of Deployments are not pre-downloaded, because they cannot be watched",
+        WorkloadKind::StatefulSet => "images of StatefulSets are not pre-downloaded, because they cannot be watched",
+        WorkloadKind::CloneSet => "images of CloneSets are not pre-downloaded, because they cannot be watched",
+    }
+}
+
+/// What the right to do this is for.
+const fn right_of(action: &Action) -> &'static str {
+    match action {
+        Action::Create { .. } => "images are not pre-downloaded, because ImagePullJobs cannot be made",
+        Action::Delete(_) => "ImagePullJobs of pre-downloads cannot be deleted",
+    }
+}
+
+type Key = (WorkloadKind, Box<str>, Box<str>);
+
+/// Pre-downloads; ends only with the reason why it cannot go on.
+pub(crate) async fn run(discovery: Discovery, settings: Settings, tools: (Reporter, Metrics, Health)) -> TaskDied {
+    let (reporter, metrics, health) = tools;
+    let client = discovery.client().clone();
+    let clock = Clock::start();
+    let mut deployments = watch_all_noted(settings.namespaces.apis::<Deployment>(&client), "", &metrics.watch_ages);
+    let mut stateful_sets = watch_all_noted(settings.namespaces.apis::<StatefulSet>(&client), "", &metrics.watch_ages);
+    let mut clone_sets = clone_sets::observe(discovery, settings.namespaces.clone());
+    let mut predownload = Predownload {
+        clock,
+        reporter,
+        told: BTreeMap::new(),
+        writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()).counted_by(metrics.clone()),
+        metrics,
+        defects: Defects::default(),
+        client,
+        workloads: BTreeMap::new(),
+        due: BTreeMap::new(),
+        unlisted: BTreeSet::new(),
+        health,
+    };
+    loop {
+        let next = predownload.next();
+        tokio::select! {
+            event = deployments.recv() => {
+                let Some(event) = event else { return TaskDied::of("the watch of Deployments") };
+                predownload.see(WorkloadKind::Deployment, event, Workload::of_deployment);
+            }
+            event = stateful_sets.recv() => {
+                let Some(event) = event else { return TaskDied::of("the watch of StatefulSets") };
+                predownload.see(WorkloadKind::StatefulSet, event, Workload::of_stateful_set);
+            }
+            event = clone_sets.recv() => {
+                let Some(event) = event else { return TaskDied::of("the watch of CloneSets") };
+                predownload.see(WorkloadKind::CloneSet, event, Workload::of_clone_set);
+            }
+            () = sleep_until(next.map_or_else(|| Instant::now() + AGAIN, |(at, _)| at)) => predownload.look().await,
+        }
+    }
+}
+
+struct Predownload {
+    client: Client,
+    clock: Clock,
+    writer: Writer,
+    reporter: Reporter,
+    metrics: Metrics,
+    defects: Defects<Key>,
+    /// What was told last of those for which nothing can be done.
+    told: BTreeMap<Key, String>,
+    /// Those that ask for it, and those that have asked in vain.
+    workloads: BTreeMap<Key, Workload>,
+    /// When each is looked at.
+    due: BTreeMap<Key, Instant>,
+    /// Those that were known when a list began and were not in it so far.
+    unlisted: BTreeSet<Key>,
+    health: Health,
+}
+
+impl Predownload {
+    fn next(&self) -> Option<(Instant, &Key)> {
+        self.due.iter().map(|(key, at)| (*at, key)).min()
+    }
+
+    fn see<K>(&mut self, kind: WorkloadKind, event: Event<K>, read: impl Fn(K) -> Option<Workload>) {
+        self.health.note_watch(see_workloads(kind), "", &event);
+        match event {
+            Event::ListStart => self.unlisted.extend(self.workloads.keys().filter(|key| key.0 == kind).cloned()),
+            Event::Listed(object) | Event::Applied(object) => {
+                if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
+                    self.apply(workload);
+                }
+            }
+            Event::ListEnd => {
+                let (gone, others) = std::mem::take(&mut self.unlisted).into_iter().partition(|key| key.0 == kind);
+                self.unlisted = others;
+                BTreeSet::into_iter(gone).for_each(|key| self.forget(&key));
+            }
+            // Its jobs go with it.
+            Event::Deleted(object) => {
+                if let Some(workload) = isolated_read(kind.as_str(), || read(object)) {
+                    self.forget(&key_of(&workload));
+                }
+            }
+            Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
+        }
+    }
+
+    /// A workload is looked at when something of it changes that matters here, as long as it asks for something, and once when it does so no
+    /// more.
+    fn apply(&mut self, workload: Workload) {
+        let key = key_of(&workload);
+        self.unlisted.remove(&key);
+        let before = self.workloads.get(&key);
+        if before == Some(&workload) {
+            return;
+        }
+        let is_known = before.is_some();
+        if let Err(wrong) = &workload.wish {
+            self.tell_failure(&workload, wrong.clone());
+        }
+        if is_known || workload.wish != Ok(None) {
+            self.due.insert(key.clone(), Instant::now());
+            self.workloads.insert(key, workload);
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.workloads.remove(key);
+        self.due.remove(key);
+        self.told.remove(key);
+    }
+
+    /// Looks at the workload whose turn it is.
+    async fn look(&mut self) {
+        let Some((_, key)) = self.next().filter(|(at, _)| *at <= Instant::now()) else { return };
+        let key = key.clone();
+        self.due.remove(&key);
+        let Some(workload) = self.workloads.get(&key).cloned() else { return };
+        let done = isolated_task(&workload.name, self.work(&workload)).await.unwrap_or_else(|defect| Err(Trouble::Defect(defect)));
+        match done {
+            Ok(true) => {
+                self.told.remove(&key);
+                self.due.insert(key, Instant::now() + LOOK);
+            }
+            Ok(false) if workload.wish == Ok(None) => self.forget(&key),
+            Ok(false) => (),
+            Err(trouble) => {
+                self.due.insert(key, Instant::now() + AGAIN);
+                self.tell_trouble(&workload, trouble);
+            }
+        }
+    }
+
+    fn tell_trouble(&mut self, workload: &Workload, trouble: Trouble) {
+        let (kind, name) = (workload.kind.as_str(), &workload.name);
+        match trouble {
+            Trouble::Lasting(why) => self.tell_failure(workload, why),
+            Trouble::Stays(why) => self.tell_once(workload, Reason::WriteDenied, why),
+            Trouble::Forbidden(what, words) => self.health.note_denial(what, &workload.namespace, &words),
+            Trouble::Passing(error) => {
+                tracing::warn!(namespace = %workload.namespace, "cannot pre-download the images of {kind} {name}: {error}; trying again");
+            }
+            Trouble::Defect(defect) => {
+                self.metrics.decisions_failed(1);
+                let again = self.defects.meet(key_of(workload), self.clock.now());
+                self.due.insert(key_of(workload), self.clock.instant(again));
+                self.tell_once(workload, Reason::DecisionFailed, note(kind, &defect));
+            }
+        }
+    }
+
+    fn tell_failure(&mut self, workload: &Workload, why: String) {
+        self.tell_once(workload, Reason::FailedCreateImagePullJob, why);
+    }
+
+    /// Not with each try.
+    fn tell_once(&mut self, workload: &Workload, reason: Reason, why: String) {
+        let before = self.told.insert(key_of(workload), why.clone());
+        if before.as_ref() != Some(&why) {
+            self.tell(workload, reason, why);
+        }
+    }
+
+    fn tell(&self, workload: &Workload, reason: Reason, note: String) {
+        self.reporter.tell(Notice { target: Target::of_workload(workload), report: Report { reason, note } });
+    }
+
+    /// Does what is to be done for a workload. Whether it is to be looked at again before it changes.
+    async fn work(&self, workload: &Workload) -> Result<bool, Trouble> {
+        let jobs = self.jobs(workload).await?;
+        let Ok(actions) = decide(workload, &self.pods(workload).await?, &jobs) else { return Ok(false) };
+        for action in &actions {
+            let outcome = self.writer.predownload(workload, action).await;
+            self.health.note_write(right_of(action), &workload.namespace, &outcome);
+            match outcome {
+                Outcome::Applied(_) => self.tell_applied(workload, action),
+                Outcome::Conflict | Outcome::Gone => (),
+                Outcome::Denied(words) => return Err(Trouble::denied(action, words)),
+                Outcome::Failed { error, .. } => return Err(Trouble::Passing(error)),
+            }
+        }
+        Ok(!jobs.is_empty() || !actions.is_empty())
+    }
+
+    fn tell_applied(&self, workload: &Workload, action: &Action) {
+        match action {
+            Action::Create { name, image, .. } => {
+                let note = format!("{image} is pulled to the nodes of the old pods, by ImagePullJob {name}");
+                self.tell(workload, Reason::CreatedImagePullJob, note);
+            }
+            Action::Delete(job) => {
+                let (kind, name) = (workload.kind.as_str(), &workload.name);
+                tracing::info!(namespace = %workload.namespace, job = %job.name, "{kind} {name} needs no pre-download any more");
+            }
+        }
+    }
+
+    async fn jobs(&self, workload: &Workload) -> Result<Vec<JobSeen>, Trouble> {
+        let jobs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &workload.namespace, &JobKind::ImagePullJob.resource());
+        let read = |job: DynamicObject| Some(JobSeen { name: job.metadata.name?.into(), uid: job.metadata.uid?.into() });
+        let ours = ListParams::default().labels(&format!("{PREDOWNLOAD}={}", workload.uid));
+        let jobs = list_with(&jobs, ours, read).await.map_err(|error| match &error {
+            kube::Error::Api(status) if status.code == 404 => {
+                Trouble::Lasting("there are no ImagePullJobs: apply deploy/crds/imagepulljobs.yaml, or install OpenKruise".to_owned())
+            }
+            error => Trouble::of(SEE_JOBS, "cannot list its ImagePullJobs", error),
+        })?;
+        self.health.has_in(SEE_JOBS, &workload.namespace);
+        Ok(jobs)
+    }
+
+    async fn pods(&self, workload: &Workload) -> Result<Vec<PodSeen>, Trouble> {
+        let selector =
+            Selector::try_from(workload.selector.clone()).map_err(|error| Trouble::Lasting(format!("spec.selector: {error}")))?;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &workload.namespace);
+        let label = workload.kind.revision_label();
+        let pods = list_with(&pods, ListParams::default().labels_from(&selector), |pod| pod_seen(pod, label))
+            .await
+            .map_err(|error| Trouble::of(SEE_PODS, "cannot list its pods", &error))?;
+        self.health.has_in(SEE_PODS, &workload.namespace);
+        Ok(pods)
+    }
+}
+
+/// Why nothing could be done for a workload; it is tried again in any case.
+enum Trouble {
+    /// Until somebody mends it, so the workload is told.
+    Lasting(String),
+    /// A job that is not needed any more may not be deleted; told as well.
+    Stays(String),
+    /// The right is missing that this is for; in the words of the API server.
+    Forbidden(&'static str, String),
+    /// Perhaps not the next time.
+    Passing(String),
+    /// The decision has panicked, with these words.
+    Defect(String),
+}
+
+impl Trouble {
+    fn denied(action: &Action, words: String) -> Self {
+        match action {
+            Action::Create { .. } => Self::Lasting(words),
+            Action::Delete(job) => Self::Stays(format!("ImagePullJob {} cannot be deleted: {words}", job.name)),
+        }
+    }
+
+    fn of(right: &'static str, what: &str, error: &kube::Error) -> Self {
+        let words = words(error);
+        if is_missing_right(&words) { Self::Forbidden(right, words) } else { Self::Passing(format!("{what}: {words}")) }
+    }
+}
+
+fn key_of(workload: &Workload) -> Key {
+    (workload.kind, workload.namespace.clone(), workload.name.clone())
+}
+
+/// A pod that is replaced or has ended is no reason to pull.
+fn pod_seen(pod: Pod, label: &str) -> Option<PodSeen> {
+    let phase = pod.status.and_then(|status| status.phase);
+    if pod.metadata.deletion_timestamp.is_some() || matches!(phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return None;
+    }
+    let revision = pod.metadata.labels.and_then(|mut labels| labels.remove(label)).map(Into::into);
+    let spec = pod.spec?;
+    let containers = spec.init_containers.unwrap_or_default().into_iter().chain(spec.containers);
+    Some(PodSeen { images: containers.filter_map(|container| Some((container.name.into(), container.image?.into()))).collect(), revision })
+}

@@ -1,0 +1,95 @@
+//! What there is to read about images on nodes, once and whole. What may not be read is said, and the rest counts.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Event;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use swaplet_core::cluster::node_class::Recognised;
+use swaplet_core::cluster::node_images::{NodeImages, NodeImagesWire};
+use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::warm::pod::{RUN, WarmerPodWire};
+use swaplet_core::warm::warming::known::{Announced, Known, ListedNode, known};
+use swaplet_core::warm::warming::nodes::shapes;
+use swaplet_core::warm::warming::pulled::Pulled;
+use swaplet_core::warm::warming::shape::ShapeChoice;
+
+use super::direct::PULLED;
+use crate::frame::list::{list_with, words};
+
+/// What is asked, and where.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The images; empty for all that warmer pods have had.
+    pub images: Vec<Box<str>>,
+    /// The namespace of pods and Events; all where it is `None`.
+    pub namespace: Option<String>,
+    /// The label selector of the nodes; empty for all.
+    pub selector: String,
+    /// Only nodes of these names; all where it is empty.
+    pub names: BTreeSet<String>,
+    /// How nodes are recognised.
+    pub table: NodeTable,
+}
+
+/// What is known, in the order of nodes.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// A row for each image and node.
+    pub known: Vec<Known>,
+    /// What could not be read, and what that means.
+    pub remarks: Vec<String>,
+}
+
+/// Reads nodes, warmer pods and Events.
+///
+/// # Errors
+/// The nodes cannot be listed.
+pub async fn ask(client: &Client, question: &Question) -> kube::Result<Answer> {
+    let mut remarks = Vec::new();
+    let selected = ListParams::default().labels(&question.selector);
+    let mut nodes = list_with(&Api::all(client.clone()), selected, |node: NodeImagesWire| node.read()).await?;
+    nodes.retain(|node| question.names.is_empty() || question.names.contains(&*node.node.name));
+    nodes.sort_by(|a, b| a.node.name.cmp(&b.node.name));
+    for name in question.names.iter().filter(|name| !nodes.iter().any(|node| *node.node.name == ***name)) {
+        remarks.push(format!("there is no node {name} among those selected"));
+    }
+    let pods = list_with(&api(client, question), ListParams::default().labels(RUN), WarmerPodWire::read).await.unwrap_or_else(|error| {
+        remarks.push(format!("warmer pods are not told of, because pods cannot be listed: {}", words(&error)));
+        Vec::new()
+    });
+    let events = list_with(&api(client, question), ListParams::default().fields(PULLED), announced).await.unwrap_or_else(|error| {
+        remarks.push(format!("pulls are not told of, because Events cannot be listed: {}", words(&error)));
+        Vec::new()
+    });
+    let nodes: Vec<_> = nodes.into_iter().map(|node| listed(node, &question.table)).collect();
+    Ok(Answer { known: known(&question.images, &nodes, &pods, &events), remarks })
+}
+
+fn api<K>(client: &Client, question: &Question) -> Api<K>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+{
+    match &question.namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+fn listed(node: NodeImages, table: &NodeTable) -> ListedNode {
+    let NodeImages { node, images } = node;
+    ListedNode { why_not: shapes(&node, &Recognised::of(&node, table), ShapeChoice::Auto).err(), name: node.name, images }
+}
+
+/// Of a kubelet only: a virtual node that says the same keeps nothing.
+fn announced(event: Event) -> Option<Announced> {
+    let source = event.source.filter(|source| source.component.as_deref() == Some("kubelet"))?;
+    let last = event.last_timestamp.or(event.metadata.creation_timestamp).map(|time| time.0);
+    Some(Announced {
+        node: source.host?.into(),
+        pod: event.involved_object.name?.into(),
+        uid: event.involved_object.uid?.into(),
+        at: event.series.and_then(|series| series.last_observed_time).map_or(last, |time| Some(time.0)),
+        pulled: Pulled::read(event.message.as_deref()?)?,
+    })
+}

@@ -1,0 +1,38 @@
+//! The only write to nodes: the startup taint is taken away.
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch as JsonPatch, PatchOperation, RemoveOperation};
+use k8s_openapi::api::core::v1::Node;
+use kube::Resource as _;
+use kube::api::Patch;
+use kube::core::Request;
+use swaplet_core::warm::warming::Answer;
+use swaplet_core::warm::warming::startup_taint::{STARTUP_TAINT, Untaint};
+
+use super::answer;
+use crate::frame::writer::{Writer, params, test};
+
+impl Writer {
+    /// Takes the startup taint from a node, and nothing else.
+    pub async fn untaint(&self, untaint: &Untaint) -> Answer {
+        let patch = Patch::Json::<()>(untaint_patch(untaint));
+        let written = self.in_time("nodes", async {
+            let built = Request::new(Node::url_path(&(), None)).patch(&untaint.node, &params(), &patch);
+            Ok(self.send(built.map_err(kube::Error::BuildRequest)?).await?.map(|_| Answer::Done))
+        });
+        written.await.unwrap_or_else(|outcome| answer(&untaint.node, outcome))
+    }
+}
+
+/// For this node, and for taints that are still where they were seen. The last one goes first, so that the others keep their places.
+#[must_use]
+pub fn untaint_patch(untaint: &Untaint) -> JsonPatch {
+    let taint = |index: &usize| ["spec".to_owned(), "taints".to_owned(), index.to_string()];
+    let remove = |index: &usize| {
+        let path = PointerBuf::from_tokens(taint(index));
+        let [spec, taints, index] = taint(index);
+        [test(&[&spec, &taints, &index, "key"], STARTUP_TAINT), PatchOperation::Remove(RemoveOperation { path })]
+    };
+    let operations = untaint.indexes.iter().rev().flat_map(remove);
+    JsonPatch(std::iter::once(test(&["metadata", "uid"], &untaint.uid)).chain(operations).collect())
+}

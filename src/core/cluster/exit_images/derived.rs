@@ -1,0 +1,206 @@
+//! Exit images that are derived while they are needed: which paths they have, which are there, which are asked for. Which image has which
+//! paths is derived from the paths alone, so nothing is lost with this.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use crate::image::reference::ImageReference;
+use crate::report::decision::Paths;
+
+/// How many images the pods of one namespace may ask for. The 105 sidecars in `tests/command/sidecars.yaml` need 7 between
+/// them; who writes a new path into each pod must not fill the registry.
+const PER_NAMESPACE: usize = 20;
+/// The wait after the first failed try; it doubles with each further one. A registry that was away for a moment is back by then.
+const FIRST_RETRY: Duration = Duration::from_secs(10);
+/// The longest wait after failed tries: somebody has to give rights, or to repair a registry.
+const LAST_RETRY: Duration = Duration::from_secs(600);
+/// The longest wait that a registry can ask for: what it says is a number of somebody else's.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+
+/// The images that are derived into one repository.
+#[derive(Clone, Debug)]
+pub struct DerivedImages {
+    repository: ImageReference,
+    images: BTreeMap<Paths, Image>,
+    asked: HashMap<Box<str>, usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Image {
+    reference: Option<Box<str>>,
+    under_way: bool,
+    /// What the last try said, if it failed.
+    trouble: Option<String>,
+    failures: u32,
+    /// No try before this time.
+    not_before: Duration,
+}
+
+/// What is known of a derived image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Derived<'a> {
+    /// It is there.
+    Ready(&'a str),
+    /// It will be, or it will be said why not.
+    Awaited,
+    /// It could not be pushed, in these words; at this time it is tried again, or it is being tried.
+    Failed(&'a str, Option<Duration>),
+    /// The namespace has asked for too many.
+    TooMany,
+}
+
+/// Why an image could not be pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// In words.
+    pub words: String,
+    /// How long the registry asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl DerivedImages {
+    /// No image is known yet. Of `repository`, neither tag nor digest counts.
+    #[must_use]
+    pub fn new(repository: ImageReference) -> Self {
+        Self { repository, images: BTreeMap::new(), asked: HashMap::new() }
+    }
+
+    /// Where the images are.
+    #[must_use]
+    pub fn repository(&self) -> &ImageReference {
+        &self.repository
+    }
+
+    /// Whether an image is one of these, whoever pushed it: nothing but exit images is in the repository.
+    #[must_use]
+    pub fn contains(&self, image: &ImageReference) -> bool {
+        self.repository.same_repository(image)
+    }
+
+    /// What is known of the image with these paths, for a pod of a namespace.
+    #[must_use]
+    pub fn look(&self, namespace: &str, paths: &[String]) -> Derived<'_> {
+        match self.images.get(paths) {
+            Some(Image { reference: Some(reference), .. }) => Derived::Ready(reference),
+            Some(Image { trouble: Some(words), not_before, under_way, .. }) => Derived::Failed(words, (!under_way).then_some(*not_before)),
+            Some(_) => Derived::Awaited,
+            None if self.asked.get(namespace).is_some_and(|asked| *asked >= PER_NAMESPACE) => Derived::TooMany,
+            None => Derived::Awaited,
+        }
+    }
+
+    /// A pod of a namespace wants the image with these paths. Whether it is to be pushed now.
+    #[must_use]
+    pub fn ask(&mut self, namespace: &str, paths: &[String], now: Duration) -> bool {
+        if self.look(namespace, paths) == Derived::TooMany {
+            return false;
+        }
+        if !self.images.contains_key(paths) {
+            *self.asked.entry(namespace.into()).or_default() += 1;
+        }
+        let image = self.images.entry(paths.to_vec()).or_default();
+        let start = image.reference.is_none() && !image.under_way && image.not_before <= now;
+        image.under_way |= start;
+        start
+    }
+
+    /// A push has come back: with the reference to write, or the reason why there is none.
+    pub fn came(&mut self, paths: &[String], result: Result<Box<str>, Trouble>, now: Duration) {
+        let image = self.images.entry(paths.to_vec()).or_default();
+        image.under_way = false;
+        match result {
+            Ok(reference) => *image = Image { reference: Some(reference), ..Image::default() },
+            Err(Trouble { words, retry_after }) => {
+                let wait = FIRST_RETRY.saturating_mul(1 << image.failures.min(16)).min(LAST_RETRY);
+                image.failures = image.failures.saturating_add(1);
+                image.not_before = now.saturating_add(wait.max(retry_after.unwrap_or_default().min(LONGEST_ASKED)));
+                image.trouble = Some(words);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn images() -> DerivedImages {
+        DerivedImages::new(ImageReference::parse("r.example/derived").unwrap())
+    }
+
+    fn paths(path: &str) -> Paths {
+        vec![path.to_owned()]
+    }
+
+    fn trouble(retry_after: Option<u64>) -> Trouble {
+        Trouble { words: "403".to_owned(), retry_after: retry_after.map(Duration::from_secs) }
+    }
+
+    #[test]
+    fn an_image_is_pushed_once_whoever_asks() {
+        let mut images = images();
+        assert_eq!(images.look("a", &paths("/x")), Derived::Awaited);
+        assert!(images.ask("a", &paths("/x"), NOW));
+        assert!(!images.ask("a", &paths("/x"), NOW) && !images.ask("b", &paths("/x"), NOW));
+        images.came(&paths("/x"), Ok("r.example/derived@sha256:1".into()), NOW);
+        assert_eq!(images.look("b", &paths("/x")), Derived::Ready("r.example/derived@sha256:1"));
+        assert!(!images.ask("b", &paths("/x"), NOW + LAST_RETRY));
+    }
+
+    #[test]
+    fn what_failed_is_told_until_it_succeeds_and_tried_ever_more_rarely() {
+        let mut images = images();
+        let mut now = NOW;
+        for wait in [10, 20, 40, 80, 160, 320, 600, 600] {
+            assert!(images.ask("a", &paths("/x"), now));
+            images.came(&paths("/x"), Err(trouble(None)), now);
+            let again = now + Duration::from_secs(wait);
+            assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(again)));
+            assert!(!images.ask("a", &paths("/x"), again - Duration::from_secs(1)));
+            now = again;
+        }
+        assert!(images.ask("a", &paths("/x"), now));
+        assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", None), "also while it is tried again");
+        images.came(&paths("/x"), Ok("r".into()), now);
+        assert_eq!(images.look("a", &paths("/x")), Derived::Ready("r"));
+    }
+
+    #[test]
+    fn a_registry_that_wants_a_longer_wait_gets_it() {
+        let mut images = images();
+        assert!(images.ask("a", &paths("/x"), NOW));
+        images.came(&paths("/x"), Err(trouble(Some(3600))), NOW);
+        assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(NOW + Duration::from_secs(3600))));
+    }
+
+    #[test]
+    fn a10_no_wait_that_a_registry_asks_for_is_too_long_for_the_clock() {
+        for seconds in [3601, u64::MAX] {
+            let mut images = images();
+            assert!(images.ask("a", &paths("/x"), NOW));
+            images.came(&paths("/x"), Err(trouble(Some(seconds))), NOW);
+            assert_eq!(images.look("a", &paths("/x")), Derived::Failed("403", Some(NOW + LONGEST_ASKED)));
+        }
+    }
+
+    #[test]
+    fn a_namespace_that_asks_for_ever_new_images_gets_no_more() {
+        let mut images = images();
+        for number in 0..PER_NAMESPACE {
+            assert!(images.ask("a", &paths(&format!("/{number}")), NOW));
+        }
+        assert_eq!(images.look("a", &paths("/x")), Derived::TooMany);
+        assert!(!images.ask("a", &paths("/x"), NOW));
+        assert!(images.ask("b", &paths("/x"), NOW), "another namespace does");
+        assert_eq!(images.look("a", &paths("/x")), Derived::Awaited, "and what is there is for all");
+    }
+
+    #[test]
+    fn whatever_is_in_the_repository_is_an_exit_image() {
+        let contains = |written: &str| images().contains(&ImageReference::parse(written).unwrap());
+        assert!(contains("r.example/derived:d1") && contains(&format!("r.example/derived@sha256:{}", "a".repeat(64))));
+        assert!(!contains("r.example/other") && !contains("r.example/derived/more"));
+    }
+}

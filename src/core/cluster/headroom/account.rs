@@ -1,0 +1,342 @@
+//! The account of one Job: the restarts of its pods, and who waits for room.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Headroom, Need, Shortage};
+use crate::objects::pod::{Pod, roles};
+use crate::report::reason::Reason;
+
+/// The place of a pod in line: by the time at which the last of its mains ended, then by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Turn {
+    mains_ended: Option<jiff::Timestamp>,
+    name: Box<str>,
+    uid: Box<str>,
+}
+
+/// What is seen of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Seen {
+    /// The sum of its restartCounts.
+    pub(crate) restarts: i64,
+    /// Its containers that show an exit image: the pod will end, and with it its restarts go.
+    pub(crate) swapped: i64,
+    /// Those of them whose restart is still to come.
+    pub(crate) coming: i64,
+    /// Whether its mains are not done.
+    pub(crate) mains_run: bool,
+    /// Whether it is being deleted. It may stay so for ever (its node is dead), and nothing that was swapped in it need end.
+    pub(crate) deleting: bool,
+}
+
+/// One pod that is not finished.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    seen: Seen,
+    claim: Claim,
+    list: u64,
+}
+
+/// What a pod has asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+enum Claim {
+    #[default]
+    None,
+    /// It stands in line.
+    Waiting(Turn, i64),
+    /// It may write, and has not begun: this can be taken back.
+    Granted(Turn, i64),
+    /// It may have written.
+    Held(i64),
+}
+
+/// One Job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Account {
+    pods: BTreeMap<Box<str>, Entry>,
+    line: BTreeSet<Turn>,
+    totals: Totals,
+    /// The first in line, where nothing that is under way will make room for it.
+    blocked: Option<Box<str>>,
+    /// Whether containers restarted by themselves after swaps were granted, so that not even these fit.
+    overdrawn: bool,
+    /// What was told of the Job under this limit.
+    said: BTreeSet<Reason>,
+}
+
+/// Sums over all pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Totals {
+    /// What the Job controller counts, and what swaps will add to it.
+    restarts: i64,
+    /// Swaps that are granted, written, or done in a pod that has not ended.
+    under_way: i64,
+    /// The restarts of pods that are being deleted: they go with them.
+    leaving: i64,
+    /// Pods whose mains are not done.
+    mains_run: i64,
+    /// Pods in which no swap is granted or made; those whose mains are not done among them.
+    idle: i64,
+}
+
+impl Turn {
+    pub(crate) fn of(pod: &Pod) -> Self {
+        Self { mains_ended: roles::mains_ended_at(pod), name: pod.name.clone(), uid: pod.uid.clone() }
+    }
+}
+
+impl Claim {
+    const fn granted(&self) -> i64 {
+        match self {
+            Self::Granted(_, swaps) | Self::Held(swaps) => *swaps,
+            Self::None | Self::Waiting(..) => 0,
+        }
+    }
+}
+
+impl Totals {
+    fn of(entry: &Entry) -> Self {
+        let Entry { seen, claim, .. } = entry;
+        // A pod that stands in line does not end by itself, whatever was swapped in it.
+        let under_way = if matches!(claim, Claim::Waiting(..)) || seen.deleting { 0 } else { seen.swapped + claim.granted() };
+        let restarts = seen.restarts + seen.coming + claim.granted();
+        Self {
+            restarts,
+            under_way,
+            leaving: if seen.deleting { restarts } else { 0 },
+            mains_run: i64::from(seen.mains_run && !seen.deleting),
+            idle: i64::from(under_way == 0 && !seen.deleting),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.restarts += other.restarts;
+        self.under_way += other.under_way;
+        self.leaving += other.leaving;
+        self.mains_run += other.mains_run;
+        self.idle += other.idle;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        let Self { restarts, under_way, leaving, mains_run, idle } = other;
+        self.add(Self { restarts: -restarts, under_way: -under_way, leaving: -leaving, mains_run: -mains_run, idle: -idle });
+    }
+
+    fn room(&self, limit: u32) -> i64 {
+        allowed(limit) - self.restarts
+    }
+
+    /// Whether so many swaps of a pod that is idle may be granted. The first swap may take what there is; those beside it leave a
+    /// rest.
+    fn admits(&self, swaps: i64, limit: u32) -> bool {
+        let room = self.room(limit);
+        let all = room + self.under_way;
+        swaps <= room && (self.under_way == 0 || self.under_way + swaps <= all - self.rest(all))
+    }
+
+    /// Containers may fail at any moment and be restarted, and together with swaps at that moment this must not fail the Job
+    /// either. So half of the room is left to mains as long as any runs, and one restart to the sidecars of pods that wait.
+    const fn rest(&self, all: i64) -> i64 {
+        match (self.mains_run, self.idle) {
+            (1.., _) => all / 2,
+            (_, 2..) => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// The largest sum of restarts that does not fail the Job.
+fn allowed(limit: u32) -> i64 {
+    i64::from(limit).saturating_sub(1).max(0)
+}
+
+impl Account {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    pub(crate) fn has(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.line.len()
+    }
+
+    /// The pods whose mains are done.
+    pub(crate) fn done_pods(&self) -> impl Iterator<Item = Box<str>> {
+        self.pods.iter().filter(|(_, entry)| !entry.seen.mains_run).map(|(uid, _)| uid.clone())
+    }
+
+    pub(crate) fn observe(&mut self, uid: &str, seen: Seen, list: u64) {
+        if self.pods.get(uid).is_some_and(|entry| entry.seen == seen && entry.list == list) {
+            return;
+        }
+        let claim = self.take(uid).map(|entry| entry.claim).unwrap_or_default();
+        self.put(uid.into(), Entry { seen, claim, list });
+    }
+
+    pub(crate) fn forget(&mut self, uid: &str) {
+        self.take(uid);
+    }
+
+    /// The pods that may have written.
+    pub(crate) fn held_pods(&self) -> impl Iterator<Item = Box<str>> {
+        self.pods.iter().filter(|(_, entry)| matches!(entry.claim, Claim::Held(_))).map(|(uid, _)| uid.clone())
+    }
+
+    /// Forgets pods that the list did not name.
+    pub(crate) fn sweep(&mut self, list: u64) {
+        let gone: Vec<_> = self.pods.iter().filter(|(_, entry)| entry.list != list).map(|(uid, _)| uid.clone()).collect();
+        gone.iter().for_each(|uid| self.forget(uid));
+    }
+
+    /// Whether this is told for the first time.
+    pub(crate) fn first_time(&mut self, reason: Reason) -> bool {
+        self.said.insert(reason)
+    }
+
+    /// The limit is another: what was told is no longer true.
+    pub(crate) fn limit_changed(&mut self) {
+        self.said.clear();
+        self.begin_anew();
+    }
+
+    /// What was answered until now counts no more, but for what may be written already.
+    pub(crate) fn begin_anew(&mut self) {
+        self.revoke();
+        self.blocked = None;
+    }
+
+    /// Takes back what was granted and not begun: those pods stand in line again.
+    fn revoke(&mut self) {
+        let granted = self.pods.iter().filter(|(_, entry)| matches!(entry.claim, Claim::Granted(..)));
+        let granted: Vec<_> = granted.map(|(uid, _)| uid.clone()).collect();
+        for uid in granted {
+            self.change(&uid, |claim| match claim {
+                Claim::Granted(turn, swaps) => Claim::Waiting(turn, swaps),
+                other => other,
+            });
+        }
+    }
+
+    /// Takes notice of what a pod needs. What can never fit does not stand in line.
+    pub(crate) fn need(&mut self, turn: Turn, need: Need, limit: Option<u32>) {
+        let Some(entry) = self.pods.get(&turn.uid) else { return };
+        let own = entry.seen.restarts + entry.seen.coming;
+        let fits_ever = |swaps: i64| limit.is_some_and(|limit| own + swaps <= allowed(limit));
+        let uid = turn.uid.clone();
+        self.change(&uid, |claim| match (need, claim) {
+            (Need::Nothing, _) => Claim::None,
+            (Need::Held, Claim::Granted(_, swaps)) => Claim::Held(swaps),
+            (Need::Held, claim) => claim,
+            (Need::Asked(restarts), _) => Claim::Held(restarts.into()),
+            (Need::Swaps(swaps), Claim::Granted(_, granted) | Claim::Held(granted)) if i64::from(swaps) <= granted => {
+                Claim::Granted(turn, swaps.into())
+            }
+            (Need::Swaps(swaps), _) if fits_ever(swaps.into()) => Claim::Waiting(turn, swaps.into()),
+            (Need::Swaps(_), _) => Claim::None,
+        });
+    }
+
+    /// Grants what fits, first come, first served; names the pods whose answer is another now.
+    pub(crate) fn settle(&mut self, limit: u32, wakes: &mut Vec<Box<str>>) {
+        let overdrawn = self.totals.room(limit) < 0;
+        if overdrawn {
+            self.revoke();
+        } else if self.overdrawn {
+            wakes.extend(self.held_pods());
+        }
+        self.overdrawn = overdrawn;
+        while let Some(turn) = self.next(limit) {
+            self.change(&turn.uid, |claim| match claim {
+                Claim::Waiting(turn, swaps) => Claim::Granted(turn, swaps),
+                other => other,
+            });
+            wakes.push(turn.uid);
+        }
+        let blocked = self.line.first().filter(|_| self.totals.under_way == 0).map(|turn| turn.uid.clone());
+        if blocked != self.blocked {
+            wakes.extend(blocked.clone());
+            self.blocked = blocked;
+        }
+    }
+
+    /// The next pod to be granted something. A later one passes the first only where nothing is under way that the first one
+    /// could wait for: so whoever needs much room gets it when the others have ended.
+    fn next(&self, limit: u32) -> Option<Turn> {
+        if self.totals.room(limit) < 1 {
+            return None;
+        }
+        let fits = |turn: &&Turn| match self.pods.get(&turn.uid).map(|entry| &entry.claim) {
+            Some(Claim::Waiting(_, swaps)) => self.totals.admits(*swaps, limit),
+            _ => false,
+        };
+        let reach = if self.totals.under_way == 0 { self.line.len() } else { 1 };
+        self.line.iter().take(reach).find(fits).cloned()
+    }
+
+    pub(crate) fn answer(&self, turn: &Turn, swaps: i64, limit: u32, pods_known: bool) -> Headroom {
+        let Some(entry) = self.pods.get(&turn.uid) else { return Headroom::TooEarly };
+        let own = entry.seen.restarts + entry.seen.coming;
+        if own + swaps > allowed(limit) {
+            return Headroom::NeverFits(Shortage { limit, restarts: own, under_way: 0, swaps });
+        }
+        match &entry.claim {
+            _ if !pods_known => Headroom::TooEarly,
+            Claim::Granted(_, granted) | Claim::Held(granted) if swaps <= *granted && self.totals.room(limit) >= 0 => Headroom::Fits,
+            _ => self.answer_in_line(turn, entry, swaps, limit),
+        }
+    }
+
+    /// Whether so many restarts may be added: what swaps that are under way take is room again when their pods have ended.
+    pub(crate) fn answer_restarts(&self, uid: &str, restarts: i64, limit: u32) -> Headroom {
+        let Some(entry) = self.pods.get(uid) else { return Headroom::TooEarly };
+        let room = self.totals.room(limit) + entry.claim.granted();
+        let Totals { restarts: counted, under_way, .. } = self.totals;
+        let shortage = Shortage { limit, restarts: counted, under_way, swaps: restarts };
+        match room {
+            room if restarts <= room => Headroom::Fits,
+            _ if under_way > entry.claim.granted() => Headroom::Wait(shortage),
+            _ => Headroom::NeverFits(shortage),
+        }
+    }
+
+    /// As [`settle`](Self::settle) would do with this pod in line.
+    fn answer_in_line(&self, turn: &Turn, entry: &Entry, swaps: i64, limit: u32) -> Headroom {
+        let mut totals = self.totals;
+        totals.subtract(Totals::of(entry));
+        totals.add(Totals::of(&Entry { claim: Claim::Waiting(turn.clone(), swaps), ..*entry }));
+        let is_first = self.line.first().is_none_or(|first| turn <= first);
+        let alone = totals.under_way == 0;
+        let shortage = Shortage { limit, restarts: totals.restarts, under_way: totals.under_way, swaps };
+        match totals.admits(swaps, limit) {
+            true if is_first || alone => Headroom::Fits,
+            false if is_first && alone && totals.leaving == 0 => Headroom::NeverFits(shortage),
+            _ => Headroom::Wait(shortage),
+        }
+    }
+
+    fn change(&mut self, uid: &str, change: impl FnOnce(Claim) -> Claim) {
+        if let Some(entry) = self.take(uid) {
+            self.put(uid.into(), Entry { claim: change(entry.claim), ..entry });
+        }
+    }
+
+    fn take(&mut self, uid: &str) -> Option<Entry> {
+        let entry = self.pods.remove(uid)?;
+        self.totals.subtract(Totals::of(&entry));
+        if let Claim::Waiting(turn, _) = &entry.claim {
+            self.line.remove(turn);
+        }
+        Some(entry)
+    }
+
+    fn put(&mut self, uid: Box<str>, entry: Entry) {
+        self.totals.add(Totals::of(&entry));
+        if let Claim::Waiting(turn, _) = &entry.claim {
+            self.line.insert(turn.clone());
+        }
+        self.pods.insert(uid, entry);
+    }
+}

@@ -1,0 +1,181 @@
+//! What would be executed if a container were started with the exit image, and so whether a swap would end it.
+//!
+//! The pod keeps its command, environment and mounts when an image changes. A wrong guess is costly (measured): under `Never` the pod
+//! becomes Failed, under `OnFailure` it loops for ever, and a program on a volume simply runs again. So nothing is guessed in favour of
+//! the swap, with one exception that says so: a file of a ConfigMap is taken for a script.
+//!
+//! [`ContainerFacts`] takes from the spec what counts, once; [`resolve`] looks at them against the paths of an exit image.
+
+pub mod expand;
+mod facts;
+mod look;
+pub mod path;
+mod words;
+
+use std::fmt;
+
+use crate::image::path_set::PathSet;
+pub use facts::ContainerFacts;
+use facts::Program;
+pub use look::{ExitPaths, StandardPaths};
+use look::{Found, View};
+pub use words::{Note, Notes, Obstacle};
+
+/// The interpreters that a script is assumed to name behind `#!`, itself or through `env`.
+pub const INTERPRETERS: [&str; 3] = ["/bin/bash", "/bin/sh", "/usr/bin/env"];
+
+/// Whether a swap would end a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The exit image has what is executed.
+    Runnable {
+        /// What is executed.
+        executes: Executes,
+    },
+    /// An exit image that has these paths too would do: `build_derived` of `swaplet-image`.
+    NeedsImage {
+        /// What would be executed.
+        executes: Executes,
+        /// The paths that are missing; sorted.
+        paths: Vec<String>,
+    },
+    /// No exit image would do.
+    NotSwappable {
+        /// Why.
+        reason: Obstacle,
+        /// The path that the reason is about, if it is about one.
+        path: Option<String>,
+    },
+}
+
+/// What is executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Executes {
+    /// The program of the exit image at this path.
+    Program(String),
+    /// The interpreter of the file at this path, which is assumed to be a script.
+    Script(String),
+}
+
+impl Executes {
+    /// The path, be it of the program or of the script.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Program(path) | Self::Script(path) => path,
+        }
+    }
+}
+
+impl fmt::Display for Executes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(path) => out.write_str(path),
+            Self::Script(path) => write!(out, "{path} (assumed script)"),
+        }
+    }
+}
+
+/// Whether an exit image with these paths would end the container. Total: every container has a verdict.
+#[must_use]
+pub fn resolve(facts: &ContainerFacts, image: &dyn ExitPaths) -> Verdict {
+    let view = View { mounts: &facts.mounts, image };
+    let decided = facts.program.clone().map_err(Refusal::of).and_then(|program| run(&program, &view));
+    decided.unwrap_or_else(|refusal| Verdict::NotSwappable { reason: refusal.reason, path: refusal.path })
+}
+
+/// A reason and the path that it is about.
+struct Refusal {
+    reason: Obstacle,
+    path: Option<String>,
+}
+
+impl Refusal {
+    fn of(reason: Obstacle) -> Self {
+        Self { reason, path: None }
+    }
+
+    fn at(reason: Obstacle, path: &str) -> Self {
+        Self { reason, path: Some(path.to_owned()) }
+    }
+}
+
+fn run(program: &Program, view: &View<'_>) -> Result<Verdict, Refusal> {
+    let (executes, mut paths) = match program {
+        Program::Entrypoint => entrypoint(view)?,
+        Program::At(path) => at(path, view)?,
+        Program::Named { name, search_path } => named(name, search_path.as_deref(), view)?,
+    };
+    let mount_points = view.missing_mount_points()?;
+    let conflict = if mount_points.is_empty() { Obstacle::CommandInvalid } else { Obstacle::MountOverProgram };
+    paths.extend(mount_points);
+    paths.sort_unstable();
+    paths.dedup();
+    if paths.len() > look::MOST_PATHS {
+        return Err(Refusal::of(Obstacle::TooManyMounts));
+    }
+    if paths.is_empty() {
+        return Ok(Verdict::Runnable { executes });
+    }
+    if !view.fit_together(&paths, &executes) {
+        return Err(Refusal::at(conflict, executes.path()));
+    }
+    Ok(Verdict::NeedsImage { executes, paths })
+}
+
+type Run = (Executes, Vec<String>);
+
+fn entrypoint(view: &View<'_>) -> Result<Run, Refusal> {
+    let path = view.image.entrypoint();
+    match view.covering(path) {
+        Some(mount) => Err(Refusal::at(Obstacle::MountOverProgram, &mount.path)),
+        None => view.check_below(path).map(|()| (Executes::Program(path.to_owned()), Vec::new())),
+    }
+}
+
+fn at(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
+    view.check_below(path)?;
+    match view.look(path) {
+        Found::InImage => Ok((Executes::Program(path.to_owned()), Vec::new())),
+        Found::Missing => missing(path),
+        Found::Configuration => script(path, view),
+        Found::Volume => Err(Refusal::at(Obstacle::ProgramOnVolume, path)),
+    }
+}
+
+fn missing(path: &str) -> Result<Run, Refusal> {
+    PathSet::new([path]).map_err(|_| Refusal::at(Obstacle::CommandInvalid, path))?;
+    Ok((Executes::Program(path.to_owned()), vec![path.to_owned()]))
+}
+
+/// The kernel starts the interpreter of a script, and that one is ours.
+fn script(path: &str, view: &View<'_>) -> Result<Run, Refusal> {
+    let mut paths = Vec::new();
+    for interpreter in INTERPRETERS {
+        view.check_below(interpreter)?;
+        match view.look(interpreter) {
+            Found::InImage => {}
+            Found::Missing => paths.push(interpreter.to_owned()),
+            Found::Configuration | Found::Volume => return Err(Refusal::at(Obstacle::ProgramOnVolume, interpreter)),
+        }
+    }
+    Ok((Executes::Script(path.to_owned()), paths))
+}
+
+/// The first directory of PATH that has the name counts. A volume may have it or not; one behind a directory where the image could have
+/// it loses against a derived image.
+fn named(name: &str, search_path: Option<&str>, view: &View<'_>) -> Result<Run, Refusal> {
+    let mut free = None;
+    // The runtime refuses what it finds in a relative directory, and an empty entry is one.
+    for directory in search_path.unwrap_or(view.image.search_path()).split(':').filter_map(path::normal) {
+        let path = format!("{}/{name}", directory.trim_end_matches('/'));
+        match view.look(&path) {
+            Found::InImage => return at(&path, view),
+            Found::Missing if free.is_none() && missing(&path).is_ok() && view.check_below(&path).is_ok() => free = Some(path),
+            Found::Missing => {}
+            Found::Configuration | Found::Volume if free.is_some() => break,
+            Found::Configuration | Found::Volume => return at(&path, view),
+        }
+    }
+    missing(&free.ok_or_else(|| Refusal::at(Obstacle::CommandInvalid, name))?)
+}

@@ -1,0 +1,152 @@
+//! `$(NAME)` in a command and in the environment, as the kubelet expands it (`third_party/forked/golang/expansion` of Kubernetes, and
+//! `makeEnvironmentVariables` of the kubelet).
+//!
+//! A value that refers twice to the one before it is twice as long, and the next one four times: thirty such lines are a gigabyte. So only
+//! what is asked for is put together, and no more than Linux would take.
+
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use self::parts::{Part, parts};
+use crate::objects::pod::container_spec::{ContainerSpec, EnvValue, EnvVar};
+
+/// The longest text that is made: Linux takes no longer argument or variable (`MAX_ARG_STRLEN`).
+pub const MOST_TEXT: usize = 128 << 10;
+/// The bytes that are put together for one container, with all that leads to what is asked for.
+pub const MOST_WORK: usize = 1 << 20;
+
+/// What is known of a variable while nothing but the spec is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable<T> {
+    /// This value.
+    Known(T),
+    /// It is set, or may be set, to something that the spec does not show, or that is too long.
+    Unknown,
+    /// It is not set: a reference to it stays as it is written.
+    Unset,
+}
+
+/// The environment of a container, as far as its spec shows it.
+///
+/// A value sees the variables before it, as they are there; of two entries with one name the later one counts for what comes behind.
+pub struct Environment<'a> {
+    entries: &'a [EnvVar],
+    /// Each name with the positions of its entries, sorted.
+    positions: Vec<(&'a str, usize)>,
+    /// Whether more variables may come by `envFrom`.
+    open: bool,
+    /// The bytes that may still be put together.
+    left: Cell<usize>,
+}
+
+/// The values of entries, by their positions; `None` where one is not known.
+type Values = BTreeMap<usize, Option<String>>;
+
+impl<'a> Environment<'a> {
+    /// Of `env`, in the order of the spec.
+    #[must_use]
+    pub fn of(container: &'a ContainerSpec) -> Self {
+        let mut positions: Vec<_> = container.env.iter().enumerate().map(|(position, entry)| (&*entry.name, position)).collect();
+        positions.sort_unstable();
+        Self { entries: &container.env, positions, open: container.has_env_from, left: Cell::new(MOST_WORK) }
+    }
+
+    /// The text with its references replaced; `None` if one of them is not known, or if the text becomes too long.
+    #[must_use]
+    pub fn expand(&self, text: &str) -> Option<String> {
+        self.expand_at(text, self.entries.len())
+    }
+
+    /// The PATH that the container sets itself. That `envFrom` brings one is not assumed: it would replace the image's in every container
+    /// that uses it.
+    #[must_use]
+    pub fn search_path(&self) -> Variable<String> {
+        match self.last("PATH", self.entries.len()) {
+            Some(position) => {
+                self.literal(position).and_then(|text| self.expand_at(text, position)).map_or(Variable::Unknown, Variable::Known)
+            }
+            None => Variable::Unset,
+        }
+    }
+
+    /// As the entry at this position, or one that stood there, would see it.
+    fn expand_at(&self, text: &str, position: usize) -> Option<String> {
+        let mut values = Values::new();
+        for needed in self.needed(text, position) {
+            let value = self.literal(needed).and_then(|text| self.replace(text, needed, &values));
+            values.insert(needed, value);
+        }
+        self.replace(text, position, &values)
+    }
+
+    /// The entries that a text refers to, those that they refer to, and so on: each only to such before itself.
+    fn needed(&self, text: &str, position: usize) -> BTreeSet<usize> {
+        let mut needed = BTreeSet::new();
+        let mut open = vec![(text, position)];
+        while let Some((text, position)) = open.pop() {
+            for part in parts(text) {
+                let Part::Reference(name) = part else { continue };
+                let Some(found) = self.last(name, position).filter(|found| needed.insert(*found)) else { continue };
+                open.extend(self.literal(found).map(|text| (text, found)));
+            }
+        }
+        needed
+    }
+
+    fn replace(&self, text: &str, position: usize, values: &Values) -> Option<String> {
+        let mut made = String::new();
+        for part in parts(text) {
+            match part {
+                Part::Text(text) => self.push(&mut made, text)?,
+                Part::Reference(name) => match self.look(name, position, values) {
+                    Variable::Known(value) => self.push(&mut made, value)?,
+                    Variable::Unset => ["$(", name, ")"].into_iter().try_for_each(|text| self.push(&mut made, text))?,
+                    Variable::Unknown => return None,
+                },
+            }
+        }
+        Some(made)
+    }
+
+    fn push(&self, made: &mut String, text: &str) -> Option<()> {
+        let left = self.left.get().checked_sub(text.len())?;
+        if made.len().saturating_add(text.len()) > MOST_TEXT {
+            return None;
+        }
+        self.left.set(left);
+        made.push_str(text);
+        Some(())
+    }
+
+    /// One that is not in `env` may still come by `envFrom`, or from a Service.
+    fn look<'v>(&self, name: &str, position: usize, values: &'v Values) -> Variable<&'v str> {
+        match self.last(name, position) {
+            Some(found) => values.get(&found).and_then(Option::as_deref).map_or(Variable::Unknown, Variable::Known),
+            None if self.open || is_of_a_service(name) => Variable::Unknown,
+            None => Variable::Unset,
+        }
+    }
+
+    /// The entry with this name that counts for what stands at this position.
+    fn last(&self, name: &str, position: usize) -> Option<usize> {
+        let end = self.positions.partition_point(|entry| *entry < (name, position));
+        self.positions[..end].last().filter(|(found, _)| *found == name).map(|(_, position)| *position)
+    }
+
+    fn literal(&self, position: usize) -> Option<&'a str> {
+        match &self.entries.get(position)?.value {
+            EnvValue::Literal(text) => Some(text),
+            EnvValue::Reference { .. } => None,
+        }
+    }
+}
+
+/// The variables that the kubelet sets for each Service (`pkg/kubelet/envvars`).
+fn is_of_a_service(name: &str) -> bool {
+    ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|end| name.ends_with(end))
+        || ["_SERVICE_PORT_", "_TCP", "_UDP", "_SCTP"].iter().any(|part| name.contains(part))
+}

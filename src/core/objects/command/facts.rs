@@ -1,0 +1,189 @@
+//! What of a container's spec decides which program a new image would be started with. It is taken from the spec once; a controller
+//! keeps only this.
+
+use std::fmt;
+
+use super::expand::{Environment, Variable};
+use super::path;
+use super::words::{Note, Notes, Obstacle};
+use crate::objects::pod::RestartPolicy;
+use crate::objects::pod::container_spec::{Backing, ContainerSpec, Hook, PodSpec, Rule};
+
+/// Where an image without a working directory of its own starts: ours has this one.
+const IMAGE_WORKING_DIR: &str = "/";
+
+/// The longest path that Linux takes, and the longest name in it: nothing longer is executed.
+const MOST_PATH: usize = 4095;
+const MOST_NAME: usize = 255;
+/// The longest PATH that is looked at, and the directories in it: each of them is looked for among the mounts.
+const MOST_SEARCH_PATH: usize = 32 << 10;
+const MOST_DIRECTORIES: usize = 100;
+
+/// The architectures that the exit image is built for.
+const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
+
+/// What decides whether a container can be swapped, whatever the exit image: a few hundred bytes at most, for sidecars only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerFacts {
+    pub(crate) program: Result<Program, Obstacle>,
+    /// Sorted by their paths.
+    pub(crate) mounts: Box<[Mount]>,
+    notes: Notes,
+}
+
+/// What is executed, before it is looked for.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// No command: the image's own entrypoint.
+    Entrypoint,
+    /// An absolute, normalised path.
+    At(Box<str>),
+    /// A name without a slash, and the container's own PATH if it sets one.
+    Named {
+        /// The name.
+        name: Box<str>,
+        /// The PATH; `None` where the image's counts.
+        search_path: Option<Box<str>>,
+    },
+}
+
+/// A PATH may have been put together from values that are nobody's business.
+impl fmt::Debug for Program {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entrypoint => out.write_str("Entrypoint"),
+            Self::At(path) => write!(out, "At({path:?})"),
+            Self::Named { name, .. } => write!(out, "Named({name:?})"),
+        }
+    }
+}
+
+/// A mount of the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// Absolute and normalised.
+    pub path: Box<str>,
+    pub backing: Backing,
+    pub shape: Shape,
+}
+
+/// What is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Directory,
+    File,
+    /// A subPath of a volume whose content nobody knows.
+    Either,
+}
+
+impl ContainerFacts {
+    /// Takes the facts from the spec of a container and of its pod.
+    #[must_use]
+    pub fn of(pod: &PodSpec, container: &ContainerSpec) -> Self {
+        let program = match obstacle(pod, container) {
+            Some(obstacle) => Err(obstacle),
+            None => program(container),
+        };
+        Self { program, mounts: mounts(container), notes: notes(container) }
+    }
+
+    /// What else is to be known about the container.
+    #[must_use]
+    pub fn notes(&self) -> Notes {
+        self.notes
+    }
+
+    /// The bytes of all that is kept.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        let program = match &self.program {
+            Ok(Program::At(path)) => path.len(),
+            Ok(Program::Named { name, search_path }) => name.len() + search_path.as_ref().map_or(0, |path| path.len()),
+            Ok(Program::Entrypoint) | Err(_) => 0,
+        };
+        let mounts: usize = self.mounts.iter().map(|mount| size_of::<Mount>() + mount.path.len()).sum();
+        size_of::<Self>() + program + mounts
+    }
+}
+
+/// The obstacles that have nothing to do with the command.
+fn obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
+    let foreign = |architecture: &str| !ARCHITECTURES.contains(&architecture);
+    let checks = [
+        (pod.malformed.is_some() || container.malformed.is_some(), Obstacle::Malformed),
+        (pod.os.as_deref().is_some_and(|os| os.eq_ignore_ascii_case("windows")), Obstacle::Windows),
+        (pod.architecture.as_deref().is_some_and(foreign), Obstacle::Architecture),
+        (container.restart_rules.contains(&Rule::OnSuccess), Obstacle::RestartRuleOnSuccess),
+        (container.pull_policy.as_deref() == Some("Never"), Obstacle::PullPolicyNever),
+        (container.has_too_many_mounts, Obstacle::TooManyMounts),
+    ];
+    policy_obstacle(pod, container).or_else(|| checks.into_iter().find(|(applies, _)| *applies).map(|(_, obstacle)| obstacle))
+}
+
+/// A pod that says nothing is one of the kinds whose controllers set the policy later.
+fn policy_obstacle(pod: &PodSpec, container: &ContainerSpec) -> Option<Obstacle> {
+    match container.restart_policy.as_ref().or(pod.restart_policy.as_ref())? {
+        RestartPolicy::Always => Some(Obstacle::RestartsAlways),
+        RestartPolicy::Unknown(_) => Some(Obstacle::RestartPolicyUnknown),
+        RestartPolicy::Never | RestartPolicy::OnFailure => None,
+    }
+}
+
+fn program(container: &ContainerSpec) -> Result<Program, Obstacle> {
+    let Some(written) = &container.command else {
+        return Ok(Program::Entrypoint);
+    };
+    let environment = Environment::of(container);
+    let written = environment.expand(written).ok_or(Obstacle::CommandUnknown)?;
+    if written.contains('/') {
+        let working_dir = container.working_dir.as_deref().filter(|dir| !dir.is_empty()).unwrap_or(IMAGE_WORKING_DIR);
+        let path = path::locate(&written, working_dir).filter(|path| path.len() <= MOST_PATH);
+        return Ok(Program::At(path.ok_or(Obstacle::CommandInvalid)?.into()));
+    }
+    named(&written, &environment)
+}
+
+fn named(name: &str, environment: &Environment<'_>) -> Result<Program, Obstacle> {
+    if matches!(name, "" | "." | "..") || name.contains('\0') || name.len() > MOST_NAME {
+        return Err(Obstacle::CommandInvalid);
+    }
+    let is_long = |path: &str| path.len() > MOST_SEARCH_PATH || path.split(':').nth(MOST_DIRECTORIES).is_some();
+    let search_path = match environment.search_path() {
+        Variable::Known(search_path) if is_long(&search_path) => return Err(Obstacle::CommandUnknown),
+        Variable::Known(search_path) => Some(search_path.into()),
+        Variable::Unset => None,
+        Variable::Unknown => return Err(Obstacle::CommandUnknown),
+    };
+    Ok(Program::Named { name: name.into(), search_path })
+}
+
+fn mounts(container: &ContainerSpec) -> Box<[Mount]> {
+    let mount = |mount: &crate::objects::pod::container_spec::MountSpec| {
+        // A runtime takes a relative mount path as one below the root.
+        let path = path::normal(&format!("/{}", mount.path))?.into();
+        let shape = match (mount.has_sub_path, mount.backing) {
+            (false, Backing::HostFile) => Shape::File,
+            (false, _) => Shape::Directory,
+            (true, Backing::Configuration) => Shape::File,
+            (true, _) => Shape::Either,
+        };
+        Some(Mount { path, backing: mount.backing, shape })
+    };
+    let mut mounts: Vec<_> = container.mounts.iter().filter_map(mount).collect();
+    // Of two at one path the later one stays the later one.
+    mounts.sort_by(|one, other| one.path.cmp(&other.path));
+    mounts.into()
+}
+
+fn notes(container: &ContainerSpec) -> Notes {
+    Notes::of([
+        (Note::RegistryNeeded, container.pulls_always()),
+        (Note::EnvByReference, container.needs_env_references()),
+        (Note::SubPath, container.mounts.iter().any(|mount| mount.has_sub_path)),
+        (Note::PostStartFails, container.post_start == Some(Hook::Acts)),
+        (Note::PostStartSleeps, container.post_start == Some(Hook::Sleeps)),
+        (Note::ProbesFail, container.has_probes),
+        (Note::RestartRules, !container.restart_rules.is_empty()),
+        (Note::SecurityProfile, container.has_own_profile || container.pod_has_own_profile),
+    ])
+}

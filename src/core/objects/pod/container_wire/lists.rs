@@ -1,0 +1,46 @@
+//! The lists of a container of which not everything is kept.
+
+use serde::de::SeqAccess;
+
+use super::{MountWire, Text};
+use crate::objects::values::bounds;
+use crate::objects::values::lenient::{Filled, Lenient, Object, Shape, drain_array};
+
+/// `command`, of which the first item alone is kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CommandWire {
+    pub(crate) first: Option<Box<str>>,
+    pub(crate) malformed: bool,
+}
+
+impl Shape for CommandWire {
+    fn from_array<'de, A: SeqAccess<'de>>(mut array: A, _: usize) -> Result<Option<Self>, A::Error> {
+        let Some(first) = array.next_element::<Text<{ bounds::ARGUMENT }>>()? else { return Ok(Some(Self::default())) };
+        let mut command = Self { first: Some(first.value.unwrap_or_default()), malformed: first.malformed };
+        while let Some(item) = array.next_element::<Lenient<Filled>>()? {
+            command.malformed |= item.malformed;
+        }
+        Ok(Some(command))
+    }
+}
+
+/// `volumeMounts`, or none of them where there are too many.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MountsWire {
+    pub(crate) list: Vec<Lenient<Object<MountWire>>>,
+    pub(crate) too_many: bool,
+}
+
+impl Shape for MountsWire {
+    fn from_array<'de, A: SeqAccess<'de>>(mut array: A, _: usize) -> Result<Option<Self>, A::Error> {
+        let (mut list, mut bytes) = (Vec::new(), 0);
+        while let Some(mount) = array.next_element::<Lenient<Object<MountWire>>>()? {
+            bytes += mount.value.0.mount_path.value.as_ref().map_or(0, |path| path.len());
+            if list.len() >= bounds::MOUNTS || bytes > bounds::MOUNT_PATHS {
+                return drain_array(array).map(|()| Some(Self { list: Vec::new(), too_many: true }));
+            }
+            list.push(mount);
+        }
+        Ok(Some(Self { list, too_many: false }))
+    }
+}

@@ -1,0 +1,93 @@
+//! Which containers are sidecars, which are mains, and whether the mains are done.
+//!
+//! The rules are those of OpenKruise's SidecarTerminator, with these differences: statuses are matched by name; a missing
+//! status matters only for a main container; a container's own `restartPolicy` outranks the pod's; and what the platform under a
+//! node ends by itself is neither.
+
+use crate::objects::pod::{Container, Pod};
+use crate::objects::values::env::Mark;
+
+/// What the main containers of a pod have come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mains<'a> {
+    /// None of them will run again.
+    Done,
+    /// This one runs, waits, or will be started again.
+    Running(&'a Container),
+    /// The node has not reported this one.
+    NotReported(&'a Container),
+}
+
+impl Mark {
+    /// Whether the container is a sidecar: either mark is enough (OpenKruise: `isSidecarContainer`).
+    #[must_use]
+    pub const fn is_sidecar(&self) -> bool {
+        self.when_job_exit || self.with_image.is_some()
+    }
+
+    /// Whether the container's exit code is not to count for the pod: only beside the plain mark (OpenKruise: `isSidecarContainer`).
+    #[must_use]
+    pub const fn ignores_exit_code(&self) -> bool {
+        self.when_job_exit && self.ignore_exit_code
+    }
+}
+
+/// The containers that are marked as sidecars, in the order of the spec.
+pub fn sidecars(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.containers.iter().filter(|container| is_sidecar(pod, container))
+}
+
+/// Whether the container is a sidecar that is ours to end.
+#[must_use]
+pub const fn is_sidecar(pod: &Pod, container: &Container) -> bool {
+    container.mark.is_sidecar() && !is_left_to_platform(pod, container)
+}
+
+/// Whether the platform ends the container when the others are done: neither a sidecar of ours, nor a main that anybody waits for.
+#[must_use]
+pub const fn is_left_to_platform(pod: &Pod, container: &Container) -> bool {
+    pod.platform_ends_eci_sidecars && container.mark.eci_sidecar
+}
+
+/// The containers that are not.
+pub fn mains(pod: &Pod) -> impl Iterator<Item = &Container> {
+    pod.containers.iter().filter(|container| !container.mark.is_sidecar() && !is_left_to_platform(pod, container))
+}
+
+/// Whether all main containers are done: under `Never` ended with any exit code, under `OnFailure` ended with 0.
+#[must_use]
+pub fn mains_state(pod: &Pod) -> Mains<'_> {
+    for main in mains(pod) {
+        if main.status.is_none() {
+            return Mains::NotReported(main);
+        }
+        if !is_done(pod, main) {
+            return Mains::Running(main);
+        }
+    }
+    Mains::Done
+}
+
+/// Whether nothing but sidecars that are ours to end keeps the pod from ending.
+#[must_use]
+pub fn waits_for_sidecars(pod: &Pod) -> bool {
+    let is_over = pod.deleting || pod.phase.is_terminal();
+    !is_over && mains(pod).next().is_some() && mains_state(pod) == Mains::Done && sidecars(pod).any(|sidecar| sidecar.end().is_none())
+}
+
+/// When the last of the main containers ended, as far as the node says.
+#[must_use]
+pub fn mains_ended_at(pod: &Pod) -> Option<jiff::Timestamp> {
+    mains(pod).filter_map(|main| main.end()?.finished_at).max()
+}
+
+/// Whether every main container ended with exit code 0.
+#[must_use]
+pub fn mains_succeeded(pod: &Pod) -> bool {
+    mains(pod).all(|main| main.end().is_some_and(|end| end.exit_code == Some(0)))
+}
+
+/// Ended, and the node does not start it again; under `OnFailure` an end without an exit code is none.
+fn is_done(pod: &Pod, main: &Container) -> bool {
+    main.end().is_some_and(|end| main.comes_back_after(pod, end.exit_code) == Some(false))
+}

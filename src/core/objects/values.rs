@@ -1,0 +1,9 @@
+//! Single values as they are read: bounded, and tolerant of everything else.
+
+pub(crate) mod bounded_value;
+pub mod bounds;
+pub mod env;
+pub mod go_duration;
+pub mod label_selector;
+pub mod lenient;
+pub mod short_digest;

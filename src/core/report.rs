@@ -1,0 +1,4 @@
+//! What a decision says: what to write, why, and what is told.
+
+pub mod decision;
+pub mod reason;

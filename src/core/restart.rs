@@ -1,0 +1,8 @@
+//! Restarts of single containers: by requests, because a configuration has changed, and of all pods of a workload.
+
+pub mod on_config;
+pub mod parked;
+pub mod pod;
+pub mod reconcile;
+pub mod request;
+pub mod rollout;

@@ -1,0 +1,285 @@
+//! The annotation by which a pod asks that a container be restarted when an object changes that it was configured with:
+//!
+//! ```text
+//! swaplet.io/restart-on: app=configmap/app-settings,secret-metadata/app-tls; log=configmap/log-settings
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use sha2::{Digest, Sha256};
+
+use crate::objects::values::short_digest::short_hex;
+
+/// The annotation of a pod; and of a request that was made because of it, where it says what the containers are restarted for.
+pub const RESTART_ON: &str = "swaplet.io/restart-on";
+/// Objects that one pod may name: each is a watch.
+pub const MOST_REFERENCES: usize = 16;
+/// The longest value of the annotation, so that what is remembered of a pod stays small.
+const MOST_BYTES: usize = 1024;
+/// The longest name of an object.
+const MOST_NAME: usize = 253;
+/// Bytes of a digest of content that are kept.
+const DIGEST: usize = 16;
+
+/// The objects of each container that is named.
+pub type RestartOn = BTreeMap<Box<str>, BTreeSet<Reference>>;
+
+/// An object of the pod's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    /// What it is.
+    pub kind: ReferenceKind,
+    /// Its name.
+    pub name: Box<str>,
+}
+
+/// The kinds of objects that can be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReferenceKind {
+    /// A `ConfigMap`, of which `data` and `binaryData` count.
+    ConfigMap,
+    /// The metadata of a `Secret`, of which the resourceVersion counts: its values are never read.
+    SecretMetadata,
+}
+
+/// What an object contains, as far as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Content {
+    /// There is no such object.
+    Absent,
+    /// A digest of the data of a `ConfigMap`, or the resourceVersion of a `Secret`.
+    Is(Box<str>),
+    /// Nobody knows: a restart has failed halfway. Differs from all that is there.
+    Unclear,
+}
+
+/// Why a value of the annotation cannot be used, with the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A part without `=`, or with nothing on one side of it.
+    #[error("\"{0}\" is not of the form CONTAINER=configmap/NAME")]
+    Form(Box<str>),
+    /// A container is named twice.
+    #[error("container {0} is named twice; write all of its objects behind one \"=\", with commas between them")]
+    Twice(Box<str>),
+    /// An object of another kind, or of none.
+    #[error("\"{0}\" is neither configmap/NAME nor secret-metadata/NAME (of a Secret only the metadata is read, never its values)")]
+    Kind(Box<str>),
+    /// No object can have this name.
+    #[error("\"{0}\" is not the name of an object: lower-case letters, digits, \"-\" and \".\"")]
+    Name(Box<str>),
+    /// The pod has no such container that could be restarted.
+    #[error("the pod has no container {0} in spec.containers (init containers are not restarted)")]
+    NoContainer(Box<str>),
+    /// More than can be watched.
+    #[error("at most {MOST_REFERENCES} objects in {MOST_BYTES} characters can be named; leave some out")]
+    TooMany,
+    /// Nothing is named.
+    #[error("nothing is named; write CONTAINER=configmap/NAME, or remove the annotation")]
+    Empty,
+}
+
+impl ReferenceKind {
+    /// The resource, in the plural.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmaps",
+            Self::SecretMetadata => "secrets",
+        }
+    }
+
+    /// The word for it in the annotation.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "configmap",
+            Self::SecretMetadata => "secret-metadata",
+        }
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.kind.as_str(), self.name)
+    }
+}
+
+impl Reference {
+    /// As it stands in the annotation.
+    ///
+    /// # Errors
+    /// [`Problem::Kind`] and [`Problem::Name`]
+    pub fn read(text: &str) -> Result<Self, Problem> {
+        let kinds = [ReferenceKind::ConfigMap, ReferenceKind::SecretMetadata];
+        let found = text.split_once('/').and_then(|(word, name)| Some((kinds.into_iter().find(|kind| kind.as_str() == word)?, name)));
+        let (kind, name) = found.ok_or_else(|| Problem::Kind(text.into()))?;
+        if !is_name(name) {
+            return Err(Problem::Name(name.into()));
+        }
+        Ok(Self { kind, name: name.into() })
+    }
+}
+
+impl Content {
+    /// Of a `ConfigMap`: of its data alone, so that an edit of its metadata changes nothing.
+    #[must_use]
+    pub fn of(map: &ConfigMap) -> Self {
+        let mut digest = Sha256::new();
+        let mut take = |part: &[u8]| {
+            digest.update(part.len().to_be_bytes());
+            digest.update(part);
+        };
+        for (key, value) in map.data.iter().flatten() {
+            take(b"data");
+            take(key.as_bytes());
+            take(value.as_bytes());
+        }
+        for (key, value) in map.binary_data.iter().flatten() {
+            take(b"binaryData");
+            take(key.as_bytes());
+            take(&value.0);
+        }
+        Self::Is(short_hex(&digest.finalize(), DIGEST).into())
+    }
+
+    /// As it is stored.
+    #[must_use]
+    pub fn as_text(&self) -> &str {
+        match self {
+            Self::Absent => "",
+            Self::Is(text) => text,
+            Self::Unclear => "?",
+        }
+    }
+
+    /// As it was stored.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        match text {
+            "" => Self::Absent,
+            "?" => Self::Unclear,
+            text => Self::Is(text.into()),
+        }
+    }
+}
+
+/// Reads the annotation of a pod that has these containers.
+///
+/// # Errors
+/// What is wrong with it: then nothing of it is used.
+pub fn parse(text: &str, containers: &[Box<str>]) -> Result<RestartOn, Problem> {
+    if text.len() > MOST_BYTES {
+        return Err(Problem::TooMany);
+    }
+    let mut wish = RestartOn::new();
+    for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+        let (container, objects) = part.split_once('=').ok_or_else(|| Problem::Form(part.into()))?;
+        let (container, objects) = (container.trim(), objects.trim());
+        if container.is_empty() || objects.is_empty() {
+            return Err(Problem::Form(part.into()));
+        }
+        if !containers.iter().any(|known| **known == *container) {
+            return Err(Problem::NoContainer(container.into()));
+        }
+        let references = objects.split(',').map(|object| Reference::read(object.trim())).collect::<Result<_, _>>()?;
+        if wish.insert(container.into(), references).is_some() {
+            return Err(Problem::Twice(container.into()));
+        }
+    }
+    let count = wish.values().map(BTreeSet::len).sum::<usize>();
+    if wish.is_empty() {
+        Err(Problem::Empty)
+    } else if count > MOST_REFERENCES {
+        Err(Problem::TooMany)
+    } else {
+        Ok(wish)
+    }
+}
+
+/// A DNS-1123 subdomain, which names of `ConfigMap`s and `Secret`s are (`apimachinery/pkg/util/validation`).
+fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        label.bytes().all(|byte| inner(byte) || byte == b'-')
+            && label.bytes().next().is_some_and(inner)
+            && label.bytes().last().is_some_and(inner)
+    };
+    name.len() <= MOST_NAME && name.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<RestartOn, Problem> {
+        parse(text, &["app".into(), "log".into()])
+    }
+
+    #[test]
+    fn containers_and_their_objects_are_read() {
+        let wish = read(" app = configmap/settings, secret-metadata/app.tls ;log=configmap/settings; ").unwrap();
+        let objects = |container: &str| wish[container].iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            (objects("app"), objects("log")),
+            (vec!["configmap/settings".into(), "secret-metadata/app.tls".into()], vec!["configmap/settings".to_owned()])
+        );
+    }
+
+    #[test]
+    fn each_mistake_is_told_with_what_to_write_instead() {
+        for (text, words) in [
+            ("configmap/settings", "\"configmap/settings\" is not of the form CONTAINER=configmap/NAME"),
+            ("app=", "CONTAINER=configmap/NAME"),
+            ("=configmap/a", "CONTAINER=configmap/NAME"),
+            ("", "remove the annotation"),
+            (" ; ", "remove the annotation"),
+            ("app=configmap/a;app=configmap/b", "container app is named twice"),
+            ("web=configmap/a", "no container web"),
+            ("app=secret/a", "\"secret/a\" is neither configmap/NAME nor secret-metadata/NAME"),
+            ("app=configmap/a,,", "\"\" is neither"),
+            ("app=configmap", "\"configmap\" is neither"),
+            ("app=configmap/", "\"\" is not the name"),
+            ("app=configmap/A", "\"A\" is not the name"),
+            ("app=configmap/a/b", "\"a/b\" is not the name"),
+            ("app=configmap/a..b", "\"a..b\" is not the name"),
+        ] {
+            let problem = read(text).expect_err(text).to_string();
+            assert!(problem.contains(words), "{text}: {problem}");
+        }
+        let many: Vec<_> = (0..=MOST_REFERENCES).map(|nth| format!("configmap/a{nth}")).collect();
+        assert_eq!(read(&format!("app={}", many.join(","))), Err(Problem::TooMany));
+        assert_eq!(read(&format!("app=configmap/{}", "a".repeat(MOST_BYTES))), Err(Problem::TooMany));
+    }
+
+    #[test]
+    fn the_content_of_a_config_map_is_its_data() {
+        let map = |data: &[(&str, &str)], binary: &[(&str, &str)]| ConfigMap {
+            data: Some(data.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()),
+            binary_data: Some(binary.iter().map(|(key, value)| (key.to_string(), ByteString(value.as_bytes().to_vec()))).collect()),
+            ..ConfigMap::default()
+        };
+        let first = map(&[("a", "bc")], &[]);
+        let mut edited = first.clone();
+        edited.metadata.annotations = Some(BTreeMap::from([("x".to_owned(), "y".to_owned())]));
+        edited.metadata.resource_version = Some("7".to_owned());
+        assert_eq!(Content::of(&first), Content::of(&edited), "an edit of the metadata changes nothing");
+        let none = ConfigMap::default();
+        assert_eq!(Content::of(&none), Content::of(&map(&[], &[])));
+        let others = [map(&[("ab", "c")], &[]), map(&[], &[("a", "bc")]), map(&[("a", "bd")], &[]), none];
+        assert!(others.iter().all(|other| Content::of(other) != Content::of(&first)));
+    }
+
+    #[test]
+    fn contents_are_read_as_they_were_stored() {
+        for content in [Content::Absent, Content::Unclear, Content::Is("42".into())] {
+            assert_eq!(Content::from_text(content.as_text()), content);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Taking a request up: what OpenKruise's webhook checks and fills in when a request is created.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Action, Decision, give_up};
+use crate::objects::pod::{ContainerState, ContainerStatus};
+use crate::report::reason::Reason;
+use crate::restart::pod::RestartPod;
+use crate::restart::request::{Journal, Mark, RestartRequest};
+
+/// What a request gets when it is taken up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Acceptance {
+    /// The uid of the pod.
+    pub pod_uid: Box<str>,
+    /// Its node.
+    pub node: Box<str>,
+    /// The containers that are there now.
+    pub journal: Journal,
+    /// What is to be filled in of each container of the request, in its order; nothing where somebody has done it.
+    pub containers: Vec<Filled>,
+    /// `terminationGracePeriodSeconds` of the pod, where the request names none.
+    pub grace_seconds: Option<u32>,
+}
+
+/// What OpenKruise's webhook fills in of a container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Filled {
+    /// `name`
+    pub name: Box<str>,
+    /// `statusContext`: the container that is there.
+    pub context: Mark,
+    /// `preStop`
+    pub pre_stop: Option<Value>,
+    /// `ports`
+    pub ports: Option<Value>,
+}
+
+/// The longest text of a hook and its ports that is copied. The node runs the pod's own; the copy is for those who read the request, and
+/// the schema of the request has bounds that the pod's has not.
+const LONGEST_COPY: usize = 4096;
+
+/// Takes a request up, or refuses it before anything is done, in OpenKruise's words.
+pub(crate) fn accept(request: &RestartRequest, pod: &RestartPod) -> Decision {
+    if let Some(problem) = problem(request, pod) {
+        return give_up(request, &problem);
+    }
+    let marks = request.containers.iter().filter_map(|wanted| {
+        let (_, container, _) = pod.find(&wanted.name)?;
+        Some((wanted.name.clone(), Mark::of(container.status.as_ref()?)))
+    });
+    let is_filled = request.containers.iter().any(|wanted| wanted.has_context);
+    let acceptance = Acceptance {
+        pod_uid: pod.pod.uid.clone(),
+        node: pod.pod.node.clone(),
+        journal: Journal(marks.collect()),
+        containers: if is_filled { Vec::new() } else { request.containers.iter().filter_map(|wanted| fill(pod, &wanted.name)).collect() },
+        grace_seconds: pod.pod.grace_seconds.filter(|_| request.strategy.grace_seconds.is_none()),
+    };
+    Decision::act(Reason::RequestWaits, Action::Accept(acceptance))
+}
+
+fn fill(pod: &RestartPod, name: &str) -> Option<Filled> {
+    let (_, container, details) = pod.find(name)?;
+    let context = Mark::of(container.status.as_ref()?);
+    let copy = |value: &Option<Value>| value.clone().filter(|value| value.to_string().len() <= LONGEST_COPY);
+    let pre_stop = copy(&details.pre_stop);
+    let ports = copy(&details.ports).filter(|_| pre_stop.is_some());
+    Some(Filled { name: name.into(), context, pre_stop, ports })
+}
+
+fn problem(request: &RestartRequest, pod: &RestartPod) -> Option<String> {
+    if request.containers.is_empty() {
+        return Some("containers list can not be null".to_owned());
+    }
+    if pod.pod.phase.is_terminal() {
+        return Some("not allowed to recreate containers in an inactive Pod".to_owned());
+    }
+    if pod.pod.node.is_empty() {
+        return Some("not allowed to recreate containers in a pending Pod".to_owned());
+    }
+    let mut seen = BTreeSet::new();
+    request.containers.iter().find_map(|wanted| {
+        let name = &wanted.name;
+        if !seen.insert(name) {
+            return Some(format!("can not recreate {name} multi times"));
+        }
+        match pod.find(name) {
+            None if pod.init_containers.contains(name) => {
+                Some(format!("{name} is an init container; only containers and native sidecars (restartPolicy Always) can be restarted"))
+            }
+            None => Some(format!("container {name} not found in Pod")),
+            Some((_, container, _)) if container.status.is_none() => Some(format!("not found {name} containerStatus in Pod Status")),
+            Some(_) => None,
+        }
+    })
+}
+
+impl Mark {
+    /// The container that a status shows.
+    #[must_use]
+    pub(crate) fn of(status: &ContainerStatus) -> Self {
+        let started_at = match &status.state {
+            ContainerState::Running { started_at } => *started_at,
+            ContainerState::Terminated(end) => end.started_at,
+            ContainerState::Waiting { .. } | ContainerState::Unreported => None,
+        };
+        Self { container_id: status.container_id.clone(), restart_count: status.restart_count, started_at, intent: None }
+    }
+
+    /// The container that a status shows, unless the status is older than this mark: what another process has seen does not get forgotten
+    /// by one that lags behind, or a restart from before the request would count as made for it.
+    #[must_use]
+    pub(crate) fn or_later(&self, status: &ContainerStatus) -> Self {
+        let is_older = status.restart_count < self.restart_count && !self.shows_another(status);
+        if is_older { self.clone() } else { Self::of(status) }
+    }
+
+    /// Whether a status shows a later container than this one. No single field can be trusted: an ID is constant on some virtual nodes, a
+    /// count stays 0 on others. But a status that is older than this mark, which another process has written, proves nothing.
+    #[must_use]
+    pub(crate) fn shows_another(&self, status: &ContainerStatus) -> bool {
+        let now = Self::of(status);
+        let is_later = now.started_at.is_some_and(|at| self.started_at.is_none_or(|before| at > before));
+        match now.restart_count.cmp(&self.restart_count) {
+            Ordering::Greater => true,
+            Ordering::Equal => self.container_id != now.container_id || is_later,
+            Ordering::Less => is_later,
+        }
+    }
+}

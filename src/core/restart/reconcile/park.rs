@@ -1,0 +1,90 @@
+//! The park image, and which containers can be parked in it.
+
+use std::fmt;
+
+use super::before;
+use super::refusal::Way;
+use crate::image::Kind;
+use crate::image::alias::is_bare_digest;
+use crate::image::path_set::PathSet;
+use crate::image::reference::ImageReference;
+use crate::objects::command::{ExitPaths, Note, Verdict, resolve};
+use crate::objects::pod::Container;
+use crate::restart::pod::Details;
+
+/// The image in which containers wait.
+#[derive(Clone, Debug)]
+pub struct ParkImage {
+    image: ImageReference,
+    paths: PathSet,
+}
+
+impl ParkImage {
+    /// An image that has its program at these paths.
+    #[must_use]
+    pub const fn new(image: ImageReference, paths: PathSet) -> Self {
+        Self { image, paths }
+    }
+
+    /// Whether this is it, also where an admission webhook has put a digest to it.
+    #[must_use]
+    pub fn is(&self, image: &str) -> bool {
+        image == self.image.as_str() || ImageReference::parse(image).is_ok_and(|other| self.image.is_alias_of(&other))
+    }
+}
+
+impl fmt::Display for ParkImage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.image, out)
+    }
+}
+
+impl ExitPaths for ParkImage {
+    fn has(&self, path: &str) -> bool {
+        self.paths.contains(path)
+    }
+
+    fn entrypoint(&self) -> &str {
+        Kind::Park.program_path()
+    }
+}
+
+/// Why its image is not written in another way.
+fn no_alias(container: &Container, details: &Details) -> String {
+    let (image, id) = (&container.image, before::shown(&details.image_id));
+    if is_bare_digest(image) {
+        format!("{image} is no name, and those that its status tells may be anybody's")
+    } else if is_bare_digest(&details.image_id) {
+        format!(
+            "the node knows its image by the bare digest {id}, which no registry that imagePullPolicy Always asks has, and {image} has no other spelling"
+        )
+    } else if details.image_id.contains('@') {
+        format!("the node reports its image as {id}, so it may not have {image} by its digest, and {image} has no other spelling")
+    } else {
+        format!("the node reports no digest of its image, and {image} has no other spelling")
+    }
+}
+
+/// Whether a container without an alias can be parked, or the reason with the fix.
+pub(crate) fn way(container: &Container, details: &Details, park: Option<&ParkImage>) -> Result<Way, String> {
+    let no_alias = no_alias(container, details);
+    if details.is_native_sidecar {
+        return Err(format!("{no_alias}; a native sidecar is not parked"));
+    }
+    let park = park.ok_or_else(|| format!("{no_alias}; a controller with --park-image could park it meanwhile"))?;
+    let facts = details.facts.as_deref().ok_or_else(|| format!("{no_alias}, and its spec cannot be read"))?;
+    if facts.notes().has(Note::PostStartFails) {
+        return Err(format!("{no_alias}; it is not parked, because its postStart hook would run in the park image and fail"));
+    }
+    match resolve(facts, park) {
+        Verdict::Runnable { .. } => Ok(Way::Park(park.image.to_string())),
+        Verdict::NeedsImage { paths, .. } => {
+            let flags: String = paths.iter().map(|path| format!(" --path {path}")).collect();
+            let paths = paths.join(",");
+            Err(format!(
+                "{no_alias}; the park image {park} does not have {paths}: push one that has it (swaplet park-image push REF{flags}), and start the controller with --park-image REF --park-image-paths {paths}"
+            ))
+        }
+        Verdict::NotSwappable { reason, .. } => Err(format!("{no_alias}; it cannot be parked: {}", reason.problem())),
+    }
+}

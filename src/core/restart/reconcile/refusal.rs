@@ -1,0 +1,200 @@
+//! Whether a container may be restarted: what cannot work, or could lose it, is refused with the reason before anything is written.
+
+use super::Around;
+use super::park::{self, ParkImage};
+use crate::cluster::headroom::Headroom;
+use crate::cluster::node_class::NodeClass;
+use crate::image::alias::{Alias, Reported, is_bare_digest};
+use crate::objects::node::KubeletVersion;
+use crate::objects::pod::evidence::is_pull_error;
+use crate::objects::pod::roles::{self, Mains};
+use crate::objects::pod::{Container, ContainerState, RestartPolicy, Terminated};
+use crate::restart::pod::{Details, RestartPod};
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// In this way.
+    Yes(Way),
+    /// Not now.
+    Wait,
+    /// Never, for this reason.
+    No(String),
+}
+
+/// How a container is restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By this other spelling of its image.
+    Alias(Alias),
+    /// By the park image, with this reference, and back.
+    Park(String),
+}
+
+impl Way {
+    /// The image that it gets.
+    pub fn image(&self) -> &str {
+        match self {
+            Self::Alias(alias) => &alias.image,
+            Self::Park(image) => image,
+        }
+    }
+
+    /// How many more restarts than one it takes.
+    const fn more_restarts(&self) -> u32 {
+        match self {
+            Self::Alias(_) => 0,
+            Self::Park(_) => 1,
+        }
+    }
+}
+
+/// What `forceRecreate` overrules.
+const UNLESS_FORCED: &str = "set strategy.forceRecreate to restart it all the same";
+
+/// Whether a container may be restarted now; `restarts` is how many are begun at once, this one included.
+pub(crate) fn ask(pod: &RestartPod, container: &Container, details: &Details, force: bool, restarts: u32, around: &Around<'_>) -> Answer {
+    let native = || details.is_native_sidecar.then(|| by_kubelet(around)).flatten();
+    if let Some(no) = ended(pod, container, around).or_else(|| by_node(around)).or_else(native) {
+        return Answer::No(no);
+    }
+    if let Some(park) = around.park.filter(|park| park.is(&container.image)) {
+        return is_parked_already(pod, &container.name, park);
+    }
+    // No registry has an image by its bare digest.
+    let can_be_had = |alias: &Alias| !(details.pulls_always && is_bare_digest(&alias.image));
+    let way = match Alias::of(&container.image, reported(container, details)).filter(can_be_had) {
+        Some(alias) => Ok(Way::Alias(alias)),
+        None => park::way(container, details, around.park),
+    };
+    let way = match way {
+        Ok(way) => way,
+        Err(no) => return Answer::No(no),
+    };
+    if !force && let Some(risk) = risk(pod, container, details, &way, around) {
+        return Answer::No(format!("{risk}; {UNLESS_FORCED}"));
+    }
+    match (around.room)(restarts + way.more_restarts()) {
+        Headroom::Free | Headroom::Fits => Answer::Yes(way),
+        Headroom::Wait(_) | Headroom::TooEarly => Answer::Wait,
+        Headroom::NeverFits(shortage) => Answer::No(format!(
+            "a restart counts against the backoffLimit {} of the pod's Job, which has {} restarts, and would fail it: raise the limit",
+            shortage.limit, shortage.restarts
+        )),
+        Headroom::JobUnknown { .. } => {
+            Answer::No("the Job of the pod has not been seen, so nobody knows how many restarts it allows".to_owned())
+        }
+    }
+}
+
+/// What its node says of the image of a container.
+pub(crate) fn reported<'a>(container: &'a Container, details: &'a Details) -> Reported<'a> {
+    Reported { image: container.status.as_ref().map_or("", |status| &status.image), image_id: &details.image_id }
+}
+
+/// Its image before is put back by the request that has parked it, or because that is gone.
+fn is_parked_already(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
+    match &pod.parked {
+        Some(parked) if parked.images.contains_key(name) => Answer::Wait,
+        _ => Answer::No(format!("it has the park image {park}, and nothing says which image it had before")),
+    }
+}
+
+/// The container has ended for good, or is about to.
+fn ended(pod: &RestartPod, container: &Container, around: &Around<'_>) -> Option<String> {
+    if around.exit_images.contains(&container.image) {
+        return Some(format!("it was ended, by the exit image {}", container.image));
+    }
+    if pod.pod.restart_policy != RestartPolicy::Always
+        && roles::sidecars(&pod.pod).next().is_some()
+        && roles::mains_state(&pod.pod) == Mains::Done
+    {
+        return Some("the main containers of the pod are done".to_owned());
+    }
+    if let Some(ContainerState::Waiting { reason, .. }) = container.status.as_ref().map(|status| &status.state)
+        && is_pull_error(reason)
+    {
+        return Some(format!("its image cannot be had ({reason}), under no name"));
+    }
+    let end = container.end()?;
+    let policy = container.effective_policy(&pod.pod);
+    (!runs_again(policy, end)).then(|| format!("it has ended, and its restart policy {} does not start it again", policy.as_str()))
+}
+
+/// Whether the node starts a container again that ended so.
+pub(crate) fn runs_again(policy: &RestartPolicy, end: &Terminated) -> bool {
+    match policy {
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFailure => end.exit_code != Some(0),
+        RestartPolicy::Never | RestartPolicy::Unknown(_) => false,
+    }
+}
+
+fn by_node(around: &Around<'_>) -> Option<String> {
+    match around.node? {
+        NodeClass::VirtualInert => Some("the node ignores a changed image".to_owned()),
+        NodeClass::VirtualRejects => Some("the node fails on a changed image".to_owned()),
+        NodeClass::Kubelet | NodeClass::VirtualUpdates | NodeClass::Daemon | NodeClass::Unknown => None,
+    }
+}
+
+/// Kubelets before this one ignore a changed image of a native sidecar (truth table, row 23: 1.30 does, 1.32 does not).
+const NATIVE_SIDECARS: KubeletVersion = KubeletVersion { major: 1, minor: 32 };
+
+fn by_kubelet(around: &Around<'_>) -> Option<String> {
+    if around.node != Some(NodeClass::Kubelet) {
+        return Some("it is a native sidecar, and these are restarted on ordinary nodes only".to_owned());
+    }
+    match around.kubelet {
+        Some(version) if version >= NATIVE_SIDECARS => None,
+        Some(version) => Some(format!(
+            "it is a native sidecar, and the kubelet {version} of its node ignores a changed image of these; {NATIVE_SIDECARS} does not"
+        )),
+        None => Some(format!(
+            "it is a native sidecar, which takes a kubelet of {NATIVE_SIDECARS} or later, and its node does not say which it has"
+        )),
+    }
+}
+
+/// Under `Never` a start that fails after the old container was stopped is final, and no later change brings the container back (truth
+/// table, 3.a and 3.b). Under `OnFailure` it is where the container exits with 0 when it is stopped (row 13). A start can fail for many
+/// reasons that no status tells before: the node restarts in between (rows 37 and 38), a Secret is gone. For a main container of a Job it
+/// would count as the end of its work, of which a part only is done, so that is never risked unasked.
+fn risk(pod: &RestartPod, container: &Container, details: &Details, way: &Way, around: &Around<'_>) -> Option<String> {
+    let policy = container.effective_policy(&pod.pod);
+    let (stop, lost) = match policy {
+        RestartPolicy::Always => return None,
+        RestartPolicy::OnFailure => (
+            "a stop with exit code 0",
+            "under restartPolicy OnFailure it would be lost for good if it stopped with exit code 0 and did not start again",
+        ),
+        RestartPolicy::Never => ("its stop", "under restartPolicy Never it would be lost for good if it did not start again"),
+        RestartPolicy::Unknown(_) => return Some("its restart policy is not known".to_owned()),
+    };
+    if let Some(owner) = pod.controller.as_ref().filter(|_| roles::mains(&pod.pod).any(|main| main.name == container.name)) {
+        return Some(format!(
+            "it is a main container of {owner}, and under restartPolicy {} {stop} would count as the end of its work if it did not start again",
+            policy.as_str()
+        ));
+    }
+    let is_never = *policy == RestartPolicy::Never;
+    let danger = if details.pulls_always {
+        "imagePullPolicy Always asks the registry at the start"
+    } else if matches!(way, Way::Park(_)) {
+        "the node may have to pull the park image first"
+    } else if matches!(way, Way::Alias(alias) if !alias.is_on_node) {
+        "the node does not report that it has the image under another name"
+    } else if is_never && !others_run(pod, container) {
+        "no other container of the pod runs meanwhile"
+    } else if is_never && around.node != Some(NodeClass::Kubelet) {
+        "the node is, or may be, a virtual one, which may judge the pod while the container is stopped"
+    } else {
+        return None;
+    };
+    Some(format!("{lost}, and {danger}"))
+}
+
+fn others_run(pod: &RestartPod, container: &Container) -> bool {
+    let runs = |other: &Container| other.status.as_ref().is_some_and(|status| matches!(status.state, ContainerState::Running { .. }));
+    pod.pod.containers.iter().any(|other| other.name != container.name && runs(other))
+}

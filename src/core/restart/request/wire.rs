@@ -1,0 +1,253 @@
+//! The request as it comes over the wire. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use super::{
+    ACTIVE, JOURNAL, Journal, NODE_NAME, NODE_TYPE, POD_UID, RecreateState, RestartRequest, StatePhase, Strategy, UNREADY_ACQUIRED,
+    VIRTUAL_KUBELET, Wanted,
+};
+use crate::objects::recreate_request::{RecreateRequestWire, RequestPhase};
+use crate::objects::values::bounds;
+use crate::objects::values::lenient::{self, Lenient, Object, Present, Said};
+use crate::restart::on_config::annotation::RESTART_ON;
+
+type Text = Lenient<Option<Box<str>>>;
+type Integer = Lenient<Option<i64>>;
+type Flag = Lenient<Option<bool>>;
+type Time = Lenient<Option<jiff::Timestamp>>;
+type Texts = Lenient<lenient::Texts>;
+type Objects<T> = Lenient<Vec<Lenient<Object<T>>>>;
+
+/// A request of a list or watch.
+#[derive(Clone, Debug)]
+pub struct RestartRequestWire {
+    metadata: ObjectMeta,
+    more: MetaWire,
+    spec: SpecWire,
+    status: StatusWire,
+}
+
+of_kind!(RestartRequestWire, RecreateRequestWire);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    namespace: Text,
+    uid: Text,
+    resource_version: Text,
+    creation_timestamp: Time,
+    deletion_timestamp: Lenient<Present>,
+    labels: Texts,
+    annotations: Texts,
+    finalizers: Lenient<Vec<Text>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecWire {
+    pod_name: Text,
+    containers: Objects<ContainerWire>,
+    strategy: Lenient<Object<StrategyWire>>,
+    active_deadline_seconds: Integer,
+    ttl_seconds_after_finished: Integer,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerWire {
+    name: Text,
+    status_context: Lenient<Present>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StrategyWire {
+    failure_policy: Text,
+    ordered_recreate: Flag,
+    force_recreate: Flag,
+    termination_grace_period_seconds: Integer,
+    unready_grace_period_seconds: Integer,
+    min_started_seconds: Integer,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    phase: Text,
+    message: Lenient<Said>,
+    completion_time: Time,
+    container_recreate_states: Objects<StateWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StateWire {
+    name: Text,
+    phase: Text,
+    message: Lenient<Said>,
+    is_killed: Flag,
+}
+
+impl<'de> Deserialize<'de> for RestartRequestWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let more = top.metadata.value.0;
+        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
+        let metadata = ObjectMeta {
+            name: text(&more.name),
+            namespace: text(&more.namespace),
+            resource_version: text(&more.resource_version),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, more, spec: top.spec.value.0, status: top.status.value.0 })
+    }
+}
+
+impl RestartRequestWire {
+    /// Reads the request. `None` where name, namespace or uid are missing: such an object cannot be addressed.
+    #[must_use]
+    pub fn read(self) -> Option<RestartRequest> {
+        let Self { more, spec, status, .. } = self;
+        let required = |text: Text| text.value.filter(|text| !text.is_empty());
+        let label = |key: &str| more.labels.value.0.get(key).map(|text| &**text);
+        let annotation = |key: &str| more.annotations.value.0.get(key).map(|text| &**text);
+        let pod_uid = label(POD_UID).filter(|uid| !uid.is_empty());
+        let active = label(ACTIVE).is_some();
+        let phase = RequestPhase::read(status.phase.value.as_deref());
+        let is_taken_up = |journal: &Journal| journal.is_taken_up(phase, active && pod_uid.is_some());
+        Some(RestartRequest {
+            pod_uid: pod_uid.map(Into::into),
+            node: label(NODE_NAME).unwrap_or_default().into(),
+            active,
+            on_virtual_node: label(NODE_TYPE) == Some(VIRTUAL_KUBELET),
+            journal: annotation(JOURNAL).and_then(Journal::read).filter(is_taken_up),
+            unready_acquired: annotation(UNREADY_ACQUIRED).filter(|time| !time.is_empty()).map(Into::into),
+            finalizers: more.finalizers.value.into_iter().filter_map(|finalizer| finalizer.value).collect(),
+            restart_on: annotation(RESTART_ON).map(Into::into),
+            namespace: required(more.namespace)?,
+            name: required(more.name)?,
+            uid: required(more.uid)?,
+            version: more.resource_version.value.unwrap_or_default(),
+            created_at: more.creation_timestamp.value,
+            deleting: more.deletion_timestamp.value.0,
+            pod_name: spec.pod_name.value.unwrap_or_default(),
+            containers: spec.containers.value.into_iter().map(|container| container.value.0.read()).collect(),
+            strategy: spec.strategy.value.0.read(),
+            active_deadline_seconds: seconds(&spec.active_deadline_seconds),
+            ttl_seconds: seconds(&spec.ttl_seconds_after_finished),
+            phase,
+            message: status.message.value.0,
+            completed_at: status.completion_time.value,
+            states: status.container_recreate_states.value.into_iter().map(|state| state.value.0.read()).collect(),
+        })
+    }
+}
+
+fn seconds(field: &Integer) -> Option<u32> {
+    field.value.map(bounds::seconds)
+}
+
+impl ContainerWire {
+    fn read(self) -> Wanted {
+        Wanted { name: self.name.value.unwrap_or_default(), has_context: self.status_context.value.0 }
+    }
+}
+
+impl StrategyWire {
+    fn read(self) -> Strategy {
+        Strategy {
+            ignores_failures: self.failure_policy.value.as_deref() == Some("Ignore"),
+            ordered: self.ordered_recreate.value == Some(true),
+            force: self.force_recreate.value == Some(true),
+            grace_seconds: seconds(&self.termination_grace_period_seconds),
+            unready_seconds: seconds(&self.unready_grace_period_seconds),
+            min_started_seconds: seconds(&self.min_started_seconds).unwrap_or_default(),
+        }
+    }
+}
+
+impl StateWire {
+    fn read(self) -> RecreateState {
+        RecreateState {
+            name: self.name.value.unwrap_or_default(),
+            phase: StatePhase::read(self.phase.value.as_deref()),
+            message: self.message.value.0,
+            killed: self.is_killed.value == Some(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::restart::request::{Intent, Mark};
+
+    fn read(request: Value) -> Option<RestartRequest> {
+        serde_json::from_value::<RestartRequestWire>(request).unwrap().read()
+    }
+
+    #[test]
+    fn every_field_that_counts_is_read() {
+        let intent = Intent { from: "app:1".into(), to: "app:1@sha256:0".into(), generation: Some(3), back: None, parking: None };
+        let mark = Mark { container_id: "containerd://1".into(), restart_count: 2, started_at: None, intent: Some(intent) };
+        let journal = Journal([("app".into(), mark.clone())].into());
+        let request = read(json!({
+            "metadata": {"name": "r", "namespace": "ns", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {POD_UID: "pu", ACTIVE: "true", "other": 1}, "annotations": {JOURNAL: journal.as_text(), UNREADY_ACQUIRED: "2026-01-01T00:00:05Z"}, "finalizers": ["x"], "managedFields": [{}]},
+            "spec": {"podName": "p", "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0,
+                "containers": [{"name": "app", "statusContext": {"containerID": "x", "restartCount": 0}}, {"name": "log"}],
+                "strategy": {"failurePolicy": "Ignore", "orderedRecreate": true, "forceRecreate": true, "minStartedSeconds": -3,
+                    "terminationGracePeriodSeconds": 5, "unreadyGracePeriodSeconds": 0}},
+            "status": {"phase": "Recreating", "message": "m",
+                "containerRecreateStates": [{"name": "log", "phase": "Failed", "message": "no", "isKilled": true}]},
+        }))
+        .unwrap();
+        assert_eq!((request.pod_uid.as_deref(), request.active, request.on_virtual_node), (Some("pu"), true, false));
+        assert_eq!(request.mark("app"), Some(&mark));
+        assert_eq!((request.unready_acquired.as_deref(), &*request.finalizers), (Some("2026-01-01T00:00:05Z"), &["x".into()][..]));
+        assert!(request.containers[0].has_context && !request.containers[1].has_context);
+        let strategy = Strategy {
+            ignores_failures: true,
+            ordered: true,
+            force: true,
+            grace_seconds: Some(5),
+            unready_seconds: Some(0),
+            min_started_seconds: 0,
+        };
+        assert_eq!((request.strategy.clone(), request.active_deadline_seconds, request.ttl_seconds), (strategy, Some(60), Some(0)));
+        assert_eq!((request.phase, &*request.message, request.is_completed()), (RequestPhase::Recreating, "m", false));
+        assert_eq!((request.state("log").phase, request.state("app").phase), (StatePhase::Failed, StatePhase::Pending));
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
+            let request = read(json!({
+                "metadata": {"name": "r", "namespace": "ns", "uid": "u", "labels": strange, "annotations": {JOURNAL: strange}, "finalizers": strange},
+                "spec": {"podName": strange, "containers": [strange, {"name": strange}], "strategy": strange},
+                "status": {"phase": strange, "completionTime": strange, "containerRecreateStates": [strange]},
+            }))
+            .unwrap();
+            assert_eq!((request.journal, request.completed_at), (None, None), "{strange}");
+            assert!(read(json!({"metadata": {"name": "r", "namespace": "ns", "uid": "u"}, "spec": strange, "status": strange})).is_some());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_addressed_is_not_read() {
+        assert_eq!(read(json!({"metadata": {"name": "r", "namespace": "ns"}})), None);
+        assert_eq!(read(json!({"metadata": 3})), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! The decision about a pod, step by step: what was looked at, what was seen, and where the rule comes from.
+//!
+//! The steps are those of [`decide`], asked through the same functions, so that an explanation cannot say anything else than what
+//! the controller does.
+
+mod words;
+
+use super::circumstances::Circumstances;
+use super::ladder::Step;
+use super::memory::Memory;
+use super::preflight::{Preflight, preflight};
+use super::{Unended, ask, decide, openkruise, out_of_scope, refused, swap, turn};
+use crate::cluster::headroom::Headroom;
+use crate::cluster::node_class::NodeClass;
+use crate::objects::pod::roles::{self, Mains};
+use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
+use crate::report::decision::{Decision, Report, Rung};
+use crate::terminate;
+pub use words::{describe, in_words, sentence};
+
+const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
+const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";
+const MAINS: &str = "OpenKruise: under Never any exit code, under OnFailure exit code 0";
+const NODE: &str = "labels, annotations and taints of the node, and what was proved there (swaplet nodes)";
+const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
+const FIT: &str = "command, PATH and mounts of the container beside the paths of the exit image (swaplet check)";
+const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
+const LADDER: &str = "the ladder of the node's class (swaplet nodes --help)";
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: String,
+    /// What was seen.
+    pub seen: String,
+    /// Where the rule comes from.
+    pub rule: &'static str,
+}
+
+/// A decision and what led to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// In the order in which things were looked at; what comes after the finding that decided was not looked at.
+    pub findings: Vec<Finding>,
+    /// What comes of it.
+    pub decision: Decision,
+    /// The decision in one sentence.
+    pub sentence: String,
+    /// What happens next, and what the user can do, a sentence or two each; empty where nothing does and nothing is to be done.
+    pub next: Vec<String>,
+}
+
+/// Decides about a pod as [`decide`] does, and tells how. `node_why` is what told the class of its node.
+#[must_use]
+pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Explanation {
+    let decision = decide(pod, memory, around);
+    let mut findings = vec![scope(pod)];
+    findings.extend(pod.containers.iter().map(|each| container(pod, each)));
+    if out_of_scope(pod, memory, around).is_none() && refused(pod).is_none() {
+        findings.push(mains(pod));
+        findings.extend(if roles::mains_state(pod) == Mains::Done {
+            rungs(pod, memory, around, node_why, &decision)
+        } else {
+            outlook(pod, memory, around, node_why)
+        });
+    }
+    let (sentence, next) = (sentence(pod, &decision), words::next(pod, &decision, around));
+    Explanation { findings, decision, sentence, next }
+}
+
+fn finding(subject: impl Into<String>, seen: String, rule: &'static str) -> Finding {
+    Finding { subject: subject.into(), seen, rule }
+}
+
+fn scope(pod: &Pod) -> Finding {
+    let deleting = if pod.deleting { ", being deleted" } else { "" };
+    finding("pod", format!("restartPolicy {}, phase {}{deleting}", policy(&pod.restart_policy), pod.phase.as_str()), SCOPE)
+}
+
+fn policy(policy: &RestartPolicy) -> String {
+    match policy {
+        RestartPolicy::Always => "Always".to_owned(),
+        RestartPolicy::OnFailure => "OnFailure".to_owned(),
+        RestartPolicy::Never => "Never".to_owned(),
+        RestartPolicy::Unknown(text) => format!("{text:?}"),
+    }
+}
+
+fn container(pod: &Pod, container: &Container) -> Finding {
+    let mut seen = role(pod, container).to_owned();
+    if let Some(own) = &container.restart_policy {
+        seen.push_str(&format!(", its own restartPolicy {}", policy(own)));
+    }
+    if let Some(image) = &container.mark.with_image {
+        seen.push_str(&format!(", asks for exit image {image}"));
+    }
+    if container.mark.ignores_exit_code() {
+        seen.push_str(", its exit code does not count");
+    }
+    finding(format!("container {}", container.name), format!("{seen}; image {}; {}", container.image, state(container)), ROLES)
+}
+
+fn role(pod: &Pod, container: &Container) -> &'static str {
+    if roles::is_left_to_platform(pod, container) {
+        "left to the platform under the node"
+    } else if container.mark.is_sidecar() {
+        "sidecar"
+    } else if container.mark.problem.is_some() {
+        "main, because its mark is not valid"
+    } else {
+        "main"
+    }
+}
+
+fn state(container: &Container) -> String {
+    let Some(status) = &container.status else { return "not reported by the node".to_owned() };
+    let mut state = match &status.state {
+        ContainerState::Waiting { reason, message } if message.is_empty() => format!("waiting ({reason})"),
+        ContainerState::Waiting { reason, message } => format!("waiting ({reason}: {message})"),
+        ContainerState::Running { .. } => "running".to_owned(),
+        ContainerState::Terminated(end) => format!("ended ({})", super::ending::describe_code(end)),
+        ContainerState::Unreported => "reported without a state".to_owned(),
+    };
+    if status.restart_count > 0 {
+        state.push_str(&format!("; restarts: {}", status.restart_count));
+    }
+    if let Some(end) = &status.last_end {
+        state.push_str(&format!("; the container before it ended ({})", super::ending::describe_code(end)));
+    }
+    state
+}
+
+fn mains(pod: &Pod) -> Finding {
+    let seen = match roles::mains_state(pod) {
+        Mains::Done => "done".to_owned(),
+        Mains::Running(main) => format!("{} is not done", main.name),
+        Mains::NotReported(main) => format!("{} is not reported by the node", main.name),
+    };
+    finding("main containers", seen, MAINS)
+}
+
+fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
+    if around.facts.unseen_until.is_some() {
+        return finding("node", format!("{} has not been seen yet", pod.node), NODE);
+    }
+    let beside = if around.node == NodeClass::Daemon { "; OpenKruise's daemon is Ready beside its kubelet" } else { "" };
+    finding("node", format!("{} is taken as {} ({why}{beside})", pod.node, around.node), NODE)
+}
+
+/// What can be said of the sidecars while a main is not done.
+fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Vec<Finding> {
+    let mut findings = vec![node(pod, around, node_why)];
+    let (unended, rungs) = turn(pod, memory, around);
+    if rungs.contains(&Rung::Swap) {
+        findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
+    }
+    findings
+}
+
+fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> {
+    let mut findings = vec![node(pod, around, node_why)];
+    if around.facts.unseen_until.is_some() {
+        return findings;
+    }
+    let (unended, rungs) = turn(pod, memory, around);
+    if let Some(left) = openkruise::left(pod, &terminate::unended(pod), memory, around) {
+        findings.push(finding("OpenKruise", sentence(pod, &left), OPENKRUISE));
+        return findings;
+    }
+    if rungs.contains(&Rung::Swap) {
+        let unswapped = unended.iter().filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
+        findings.extend(unswapped.map(|(_, sidecar)| fit(pod, sidecar, around)));
+        findings.extend(restarts(pod, &unended, memory, around));
+    }
+    for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
+        let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
+        findings.push(finding(words::way(*rung), answer(pod, &step, decision), LADDER));
+        if matches!(step, Step::Here(_)) {
+            break;
+        }
+    }
+    findings
+}
+
+fn fit(pod: &Pod, sidecar: &Container, around: &Circumstances<'_>) -> Finding {
+    let seen = match preflight(pod, sidecar, around.exit_images) {
+        Preflight::Image { image, .. } => format!("{image} would end it"),
+        Preflight::Awaited(paths) => format!("an exit image with {} is to be pushed first", paths.join(", ")),
+        Preflight::Blocked { report, .. } => format!("none ({})", report.reason),
+    };
+    finding(format!("exit image for {}", sidecar.name), seen, FIT)
+}
+
+/// Nothing where nobody counts them, or none would be added.
+fn restarts(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Finding> {
+    let swaps = swap::wanted(pod, unended, memory, around);
+    let answer = around.headroom.answer(pod, swaps);
+    (swaps > 0 && answer != Headroom::Free).then(|| finding("restarts of the Job", answer.to_string(), RESTARTS))
+}
+
+/// What the decision tells in full is named by its reason only.
+fn answer(pod: &Pod, step: &Step, decision: &Decision) -> String {
+    let is_told = |report: &Report| decision.reports.iter().any(|told| told.reason == report.reason);
+    match step {
+        Step::Here(Decision { action: Some(action), .. }) => format!("leads on: {}", describe(action)),
+        Step::Here(here) if here.reports.is_empty() => sentence(pod, here),
+        Step::Here(here) => reasons(&here.reports),
+        Step::Next { reports, .. } if reports.is_empty() => "not open for this pod".to_owned(),
+        Step::Next { reports, .. } if reports.iter().all(is_told) => format!("does not lead on: {}", reasons(reports)),
+        Step::Next { reports, .. } => format!("does not lead on: {}", notes(reports)),
+    }
+}
+
+fn reasons(reports: &[Report]) -> String {
+    reports.iter().map(|report| report.reason.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn notes(reports: &[Report]) -> String {
+    reports.iter().map(|report| format!("{}: {}", report.reason, report.note)).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,271 @@
+//! The rung `finish`: the pod's phase is written, and the node ends what still runs.
+//!
+//! OpenKruise's `KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE` does the same (`sidecarterminator`, "mark terminated"). A kubelet needs a
+//! nudge with it: it takes a phase that it sees with a change of the metadata for the end of the pod, and takes one that it sees alone
+//! back when it compares statuses, every 10 s (truth table, rows 31 and 32). Until its worker has noticed, that comparison may still
+//! take the phase back, and a pod whose sidecar is stopped in that moment is judged by the sidecar's exit code: `Failed`, for good
+//! (truth table, 3.o). So a kubelet's pod is finished only when it has been quiet, and again at once when the phase was taken back.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use super::circumstances::Circumstances;
+use super::ladder::Step;
+use super::memory::Memory;
+use super::{Unended, ending};
+use crate::objects::pod::{Container, Phase, Pod, roles};
+use crate::report::decision::{Action, Decision, Finish, Report};
+use crate::report::reason::Reason;
+
+/// How long a kubelet's pod must not have changed: the worker looks at nothing new before the runtime was listed once more after its
+/// last work, which takes a second on an idle node and several while many pods start.
+pub const QUIET: Duration = Duration::from_secs(10);
+/// After so long without such a time, changes that a kubelet has no part in do not count any more.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is waited then since the last change of the status: shorter than the shortest back-off of a container that crashes (10 s).
+const QUIET_STATUS: Duration = Duration::from_secs(3);
+/// How often the phase of one pod is written: a kubelet takes it back at most every 10 s, so this is two minutes of it.
+const WRITES: u32 = 12;
+/// The pause between two writes on a virtual node, where nobody is known to take the phase back.
+const VIRTUAL_PAUSE: Duration = Duration::from_secs(5);
+/// How long a phase that is written may stay unseen, where another state of the pod came before the answer: nobody knows which is newer.
+const UNSEEN: Duration = Duration::from_secs(2);
+/// How long a finished pod on a virtual node is watched: two polls of a provider that is asked for statuses every 5 s.
+const VIRTUAL_SETTLES: Duration = Duration::from_secs(10);
+/// How long a finished pod is watched after its last change: two of the kubelet's comparisons.
+const SETTLES: Duration = Duration::from_secs(20);
+/// How long a kubelet may take to show that all containers have ended, besides their grace period.
+const TEARDOWN: Duration = Duration::from_secs(60);
+/// The grace period where the pod gives none (the API server's default).
+const DEFAULT_GRACE_SECONDS: u32 = 30;
+
+/// What is remembered of a pod for this rung, from when its mains are done. All times are since the start of the process.
+#[derive(Clone, Debug)]
+pub struct FinishRecord {
+    /// Since when the pod has not been quiet, until it was last seen to change.
+    unrest_since: Duration,
+    version: Box<str>,
+    changed_at: Duration,
+    /// A digest of what a kubelet's status shows.
+    status: u64,
+    status_changed_at: Duration,
+    /// How often the phase was written, and when last.
+    writes: u32,
+    written_at: Option<Duration>,
+    /// A write that has begun and whose answer has not come, or never will.
+    under_way: Option<Duration>,
+    /// The last write is applied, and the watch has shown no terminal phase since it has begun.
+    is_unseen: bool,
+}
+
+impl FinishRecord {
+    /// A pod that is looked at for the first time counts as changed just now.
+    pub(crate) fn new(pod: &Pod, now: Duration) -> Self {
+        Self {
+            unrest_since: now,
+            version: pod.version.clone(),
+            changed_at: now,
+            status: digest(pod),
+            status_changed_at: now,
+            writes: 0,
+            written_at: None,
+            under_way: None,
+            is_unseen: false,
+        }
+    }
+
+    pub(crate) fn observe(&mut self, pod: &Pod, now: Duration) {
+        let status = digest(pod);
+        if self.status != status {
+            self.status = status;
+            self.status_changed_at = now;
+        } else if self.version == pod.version {
+            return self.confirm(pod);
+        }
+        self.version.clone_from(&pod.version);
+        if now >= self.changed_at + QUIET {
+            self.unrest_since = now;
+        }
+        self.changed_at = now;
+        self.confirm(pod);
+    }
+
+    /// The watch may show a write before its answer comes, or instead of it. A pod whose containers have ended gets a terminal phase from
+    /// its node too; the condition comes with a write only.
+    fn confirm(&mut self, pod: &Pod) {
+        if !pod.phase.is_terminal() {
+            return;
+        }
+        self.is_unseen = false;
+        if let Some(at) = self.under_way.filter(|_| pod.phase_was_written) {
+            self.written(at);
+        }
+    }
+
+    /// A write of the phase has begun: a terminal phase that is seen from now on is ours.
+    pub const fn begun(&mut self, now: Duration) {
+        self.under_way = Some(now);
+    }
+
+    /// The write that has begun is applied. Once per write, however often it is learned.
+    pub fn written(&mut self, now: Duration) {
+        if self.under_way.take().is_some() {
+            self.writes += 1;
+            self.written_at = Some(now);
+            self.is_unseen = false;
+        }
+    }
+
+    /// The same, where the watch has shown another state of the pod since the write has begun.
+    pub fn written_unseen(&mut self, now: Duration) {
+        if self.under_way.is_some() {
+            self.written(now);
+            self.is_unseen = true;
+        }
+    }
+
+    /// The write that has begun is known not to be applied.
+    pub const fn not_written(&mut self) {
+        self.under_way = None;
+    }
+
+    /// When the phase was written last, if it was.
+    #[must_use]
+    pub const fn written_at(&self) -> Option<Duration> {
+        self.written_at
+    }
+
+    /// Whether the pod has kept changing for too long to wait for quiet.
+    fn is_restless(&self, now: Duration) -> bool {
+        now < self.changed_at + QUIET && now >= self.unrest_since + PATIENCE
+    }
+
+    /// When the phase may be written.
+    fn due(&self, kubelet: bool) -> Duration {
+        match (kubelet, self.written_at) {
+            (true, None) => {
+                let without_others = self.status_changed_at + QUIET_STATUS;
+                (self.changed_at + QUIET).min(without_others.max(self.unrest_since + PATIENCE))
+            }
+            // What the worker has begun with the phase taken back ends in a wrong phase, so every moment counts.
+            (true, Some(at)) if self.is_unseen => at + UNSEEN,
+            (true, Some(at)) => at,
+            (false, None) => Duration::ZERO,
+            (false, Some(at)) => at + VIRTUAL_PAUSE,
+        }
+    }
+}
+
+/// What decisions read of the status: a kubelet changes it with every change of a container.
+fn digest(pod: &Pod) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    pod.phase.hash(&mut hasher);
+    pod.containers.iter().for_each(|container| container.status.hash(&mut hasher));
+    hasher.finish()
+}
+
+/// What is to be done for a pod whose mains are done and whose phase is not terminal.
+pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Step {
+    let Some(record) = memory.finish.as_deref() else { return Step::Next { reports: Vec::new(), again: None } };
+    if record.writes >= WRITES {
+        let note = format!("the phase was written {WRITES} times and taken back each time: find who writes this pod's status");
+        return Step::Next { reports: vec![Report { reason: Reason::FinishUndone, note }], again: None };
+    }
+    let kubelet = around.may_be_kubelet();
+    let due = record.due(kubelet);
+    if due > around.now {
+        return Step::Here(wait(record, due, around.now));
+    }
+    let phase = if roles::mains_succeeded(pod) { Phase::Succeeded } else { Phase::Failed };
+    let restless = record.is_restless(around.now);
+    let version = (!restless).then(|| pod.version.clone());
+    let action = Action::Finish(Finish { phase, version, nudge: kubelet });
+    let mut decision = Decision::act(action, Report { reason: Reason::PhaseWritten, note: note(phase, unended, kubelet, restless) });
+    // One that is repeated was told.
+    decision.done = decision.done.filter(|_| record.written_at.is_none());
+    Step::Here(decision)
+}
+
+/// What this rung has begun it goes on with, whatever the order of the rungs and also when the sidecars have just ended: a kubelet that
+/// has taken the phase back judges the pod by them.
+pub(crate) fn go_on(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
+    memory.finish.as_deref()?.written_at?;
+    match step(pod, unended, memory, around) {
+        Step::Here(decision) => Some(decision),
+        Step::Next { .. } => None,
+    }
+}
+
+/// Waits for quiet; says so when that takes long, for then something else is wrong with the pod.
+fn wait(record: &FinishRecord, due: Duration, now: Duration) -> Decision {
+    let impatient = record.unrest_since + PATIENCE;
+    if record.written_at.is_some() {
+        return Decision::later(Reason::FinishWaits, due);
+    }
+    if now < impatient {
+        return Decision::later(Reason::FinishWaits, due.min(impatient));
+    }
+    let note = format!(
+        "the pod has kept changing for {} s; its phase can be written once its status has not changed for {} s: find what keeps restarting in it",
+        PATIENCE.as_secs(),
+        QUIET_STATUS.as_secs()
+    );
+    Decision { again: Some(due), ..Decision::tell(Reason::FinishNotQuiet, note) }
+}
+
+fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) -> String {
+    let names = unended.iter().map(|(_, container)| &*container.name).collect::<Vec<_>>().join(", ");
+    let phase = phase.as_str();
+    if kubelet {
+        let restless = if restless { "; somebody keeps changing the pod, which is a risk: the node may take the phase back" } else { "" };
+        format!("main containers are done; phase {phase} is written, so that the node ends {names}, whatever the exit code{restless}")
+    } else {
+        format!(
+            "main containers are done; phase {phase} is written; on this virtual node {names} may run, and its instance be billed, until the pod is deleted: set \
+             spec.ttlSecondsAfterFinished of its Job"
+        )
+    }
+}
+
+/// What is to be done for a pod whose phase this rung has written: nothing, but the node may still take it back. `None` once there is
+/// nothing left to see.
+pub(crate) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
+    let record = memory.finish.as_deref()?;
+    let until = settled(pod, record, record.written_at?, around);
+    (until > around.now).then(|| Decision::later(Reason::FinishPending, until))
+}
+
+/// When what the node shows can be taken for the end.
+fn settled(pod: &Pod, record: &FinishRecord, written_at: Duration, around: &Circumstances<'_>) -> Duration {
+    if !around.may_be_kubelet() {
+        return written_at + VIRTUAL_SETTLES;
+    }
+    if pod.containers.iter().all(|container| container.end().is_some()) {
+        return record.changed_at + SETTLES;
+    }
+    let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
+    written_at.saturating_add(grace).saturating_add(TEARDOWN)
+}
+
+/// What to tell about a pod whose phase this rung has written, once there is nothing left to see.
+pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
+    memory.finish.as_deref()?.written_at?;
+    let phase = pod.phase.as_str();
+    let ends = roles::sidecars(pod).map(|sidecar| describe(sidecar, memory)).collect::<Vec<_>>().join(", ");
+    if pod.phase == Phase::Failed && roles::mains_succeeded(pod) {
+        let note = format!(
+            "the pod is Failed although every main container exited with 0 ({ends}): the node judged it by a sidecar before it saw the phase"
+        );
+        return Some(Decision::tell(Reason::PodFailedAfterFinish, note));
+    }
+    let note = if around.may_be_kubelet() {
+        format!("the pod is {phase}: {ends}")
+    } else {
+        format!("the pod is {phase}: {ends}; what runs on the virtual node ends when the pod is deleted")
+    };
+    Some(Decision::tell(Reason::SidecarEnded, note))
+}
+
+fn describe(sidecar: &Container, memory: &Memory) -> String {
+    memory.swap_of(&sidecar.name).map_or_else(|| ending::describe(sidecar), |swapped| ending::describe_end(sidecar, swapped))
+}

@@ -1,0 +1,112 @@
+//! Which writes the API server has denied (a policy, a webhook, or a right that is missing), and when they are tried again.
+//!
+//! A lone denial says little: a webhook that was not reached, an API server whose view of roles lags behind. So the first tries follow within
+//! seconds, and are not told. What is denied then as well stays denied until an administrator changes something.
+
+use std::time::Duration;
+
+use crate::report::decision::Rung;
+
+/// So often a denied write is tried again within seconds. Whatever takes a denial for lasting, and tells it or goes another way for it,
+/// waits for these tries ([`Denials::are_lasting`]).
+pub const QUICK_DENIED_RETRIES: u32 = 3;
+/// The wait before the first of them; it doubles with each further one.
+const QUICK_RETRY: Duration = Duration::from_millis(500);
+/// The first wait after them; it doubles too.
+const DENIED_RETRY: Duration = Duration::from_secs(60);
+
+/// Denials, one after another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Denials(u32);
+
+impl Denials {
+    /// One more. Answers how long to wait until the next try, at most `longest`.
+    pub fn one_more(&mut self, longest: Duration) -> Duration {
+        let before = self.0;
+        self.0 = before.saturating_add(1);
+        let (first, doubled) = match before.checked_sub(QUICK_DENIED_RETRIES) {
+            None => (QUICK_RETRY, before),
+            Some(lasting) => (DENIED_RETRY, lasting),
+        };
+        first.saturating_mul(1 << doubled.min(16)).min(longest)
+    }
+
+    /// Whether the quick tries were denied as well.
+    #[must_use]
+    pub const fn are_lasting(self) -> bool {
+        self.0 > QUICK_DENIED_RETRIES
+    }
+
+    /// Whether they are lasting if another one comes.
+    #[must_use]
+    pub const fn last_with_one_more(self) -> bool {
+        self.0 >= QUICK_DENIED_RETRIES
+    }
+
+    /// Whether it is the last one that has made them lasting: the time to tell it.
+    #[must_use]
+    pub const fn are_news(self) -> bool {
+        self.0 == QUICK_DENIED_RETRIES + 1
+    }
+}
+
+/// The denials of the writes to one pod, by the way that was tried; few, for there are few ways.
+#[derive(Clone, Debug, Default)]
+pub struct DeniedWays(Vec<DeniedWay>);
+
+#[derive(Clone, Debug)]
+struct DeniedWay {
+    rung: Rung,
+    denials: Denials,
+    words: Box<str>,
+    until: Duration,
+}
+
+impl DeniedWays {
+    /// The denials of this way, one after another.
+    #[must_use]
+    pub fn of(&self, rung: Rung) -> Denials {
+        self.way(rung).map_or_else(Denials::default, |way| way.denials)
+    }
+
+    /// A write of this way was denied, in these words. Answers until when it is not worth another try, at most `longest` from now.
+    pub fn remember(&mut self, rung: Rung, words: Box<str>, now: Duration, longest: Duration) -> Duration {
+        let mut denials = self.of(rung);
+        let until = now.saturating_add(denials.one_more(longest));
+        self.forget(rung);
+        self.0.push(DeniedWay { rung, denials, words, until });
+        until
+    }
+
+    /// A write of this way was applied.
+    pub fn forget(&mut self, rung: Rung) {
+        self.0.retain(|way| way.rung != rung);
+    }
+
+    /// Until when this way is closed, and the words; denials that do not last close none.
+    pub(crate) fn closes(&self, rung: Rung, now: Duration) -> Option<(Duration, &str)> {
+        let way = self.way(rung).filter(|way| way.denials.are_lasting() && now < way.until)?;
+        Some((way.until, &way.words))
+    }
+
+    fn way(&self, rung: Rung) -> Option<&DeniedWay> {
+        self.0.iter().find(|way| way.rung == rung)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storm_the_first_tries_follow_within_seconds_and_the_later_ones_rarely() {
+        let mut denials = Denials::default();
+        let mut next = || (denials.one_more(Duration::from_secs(900)).as_millis(), denials.are_lasting());
+        assert_eq!([next(), next(), next()], [(500, false), (1000, false), (2000, false)]);
+        assert_eq!([next(), next(), next()], [(60_000, true), (120_000, true), (240_000, true)]);
+        for _ in 0..100 {
+            next();
+        }
+        assert_eq!(next(), (900_000, true));
+    }
+}

@@ -1,0 +1,139 @@
+//! How sidecars have ended before, in whatever pod: what a container answers to SIGTERM it will answer again.
+//!
+//! Kept by namespace, name and image, so that the second pod of a Job, and the next Job of a CronJob, are told by the first. Where
+//! nothing is known, one pod at a time finds out: ten at once would fail ten times.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::cluster::exit_images::ExitImages;
+use crate::objects::pod::roles::{self, Mains};
+use crate::objects::pod::{Container, Pod};
+use crate::objects::recreate_request::RecreateRequest;
+use crate::terminate::recreate;
+
+/// How many are kept: more kinds of sidecars than a cluster has. Beyond it the oldest is forgotten.
+const KEPT: usize = 4096;
+
+type Key = (Box<str>, Box<str>, Box<str>);
+
+/// The last exit code of each kind of sidecar.
+#[derive(Clone, Debug, Default)]
+pub struct PastExits {
+    codes: BTreeMap<Key, i64>,
+    order: VecDeque<Key>,
+    tries: BTreeMap<Key, Try>,
+}
+
+/// A pod finds out how a kind of sidecar ends.
+#[derive(Clone, Debug)]
+struct Try {
+    pod: Box<str>,
+    until: Duration,
+}
+
+impl PastExits {
+    /// None are known.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { codes: BTreeMap::new(), order: VecDeque::new(), tries: BTreeMap::new() }
+    }
+
+    /// Remembers the sidecars of a pod that ended when their mains were done: somebody stopped them. Whether a pod may wait for that: one
+    /// that was to find out has found out, or nothing was known of the kind. Another code than before wakes nobody, for sidecars that end
+    /// with one code and another in turn would wake everybody each time.
+    pub fn learn(&mut self, pod: &Pod, request: Option<&RecreateRequest>, exit_images: &ExitImages) -> bool {
+        if roles::mains_state(pod) != Mains::Done {
+            return false;
+        }
+        let mut news = false;
+        for sidecar in roles::sidecars(pod).filter(|sidecar| !exit_images.contains(&sidecar.image)) {
+            if let Some(code) = stopped_with(sidecar, request) {
+                news |= self.remember(key(pod, sidecar), code);
+            }
+        }
+        news
+    }
+
+    fn remember(&mut self, key: Key, code: i64) -> bool {
+        let tried = self.tries.remove(&key).is_some();
+        let before = self.codes.insert(key.clone(), code);
+        if before.is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > KEPT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.codes.remove(&oldest);
+        }
+        tried || before.is_none()
+    }
+
+    /// The exit code of the last sidecar like this one.
+    #[must_use]
+    pub fn of(&self, pod: &Pod, sidecar: &Container) -> Option<i64> {
+        self.codes.get(&key(pod, sidecar)).copied()
+    }
+
+    /// This pod finds out how these of its containers end, if that is not known; nobody waits longer for it than `until`.
+    pub fn try_starts(&mut self, pod: &Pod, containers: &[Box<str>], until: Duration) {
+        for sidecar in pod.containers.iter().filter(|container| containers.contains(&container.name)) {
+            let key = key(pod, sidecar);
+            if !self.codes.contains_key(&key) {
+                self.tries.insert(key, Try { pod: pod.uid.clone(), until });
+            }
+        }
+    }
+
+    /// The pod is gone, or its request was not made: it finds out nothing.
+    pub fn try_ends(&mut self, uid: &str) {
+        self.tries.retain(|_, try_| *try_.pod != *uid);
+    }
+
+    /// Until when another pod finds out how a sidecar like this one ends.
+    #[must_use]
+    pub fn tried_until(&self, pod: &Pod, sidecar: &Container, now: Duration) -> Option<Duration> {
+        let try_ = self.tries.get(&key(pod, sidecar)).filter(|try_| try_.pod != pod.uid)?;
+        Some(try_.until).filter(|until| *until > now)
+    }
+}
+
+/// The exit code of a container that was stopped, also where the node has started it again by now.
+fn stopped_with(sidecar: &Container, request: Option<&RecreateRequest>) -> Option<i64> {
+    let back = || request?.container(&sidecar.name).filter(|recreated| recreate::is_back(sidecar, recreated));
+    let end = sidecar.end().or_else(|| back().and_then(|_| sidecar.status.as_ref()?.last_end.as_ref()));
+    end?.exit_code
+}
+
+fn key(pod: &Pod, sidecar: &Container) -> Key {
+    (pod.namespace.clone(), sidecar.name.clone(), sidecar.image.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pod that waits for another one's try is woken by its end, whatever the code.
+    #[test]
+    fn bug10_only_what_somebody_may_wait_for_is_news() {
+        let mut exits = PastExits::new();
+        let key = || -> Key { ("ns".into(), "log".into(), "log:1".into()) };
+        assert!(exits.remember(key(), 0));
+        assert!([143, 0, 143].iter().all(|code| !exits.remember(key(), *code)));
+        exits.tries.insert(key(), Try { pod: "p".into(), until: Duration::MAX });
+        assert!(exits.remember(key(), 143));
+        assert!(!exits.remember(key(), 143));
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten() {
+        let mut exits = PastExits::new();
+        let key = |number: usize| -> Key { ("ns".into(), "log".into(), number.to_string().into()) };
+        for number in 0..=KEPT {
+            assert!(exits.remember(key(number), 143));
+            assert!(!exits.remember(key(number), 0));
+        }
+        assert_eq!((exits.codes.len(), exits.order.len()), (KEPT, KEPT));
+        assert_eq!((exits.codes.get(&key(0)), exits.codes.get(&key(KEPT))), (None, Some(&0)));
+    }
+}

@@ -1,0 +1,147 @@
+//! Which exit image would end a sidecar, asked before anything is written.
+//!
+//! The default has the standard paths. For a path that it does not have, an image is derived, if the installation derives images. An
+//! image that a pod asks for, and that the administrator listed, is taken at its word: its paths are not known, so only what no image at
+//! all can cure keeps it from being written.
+
+use std::time::Duration;
+
+use crate::cluster::exit_images::derived::Derived;
+use crate::cluster::exit_images::{Choice, ExitImages, NoChoice};
+use crate::image::Kind;
+use crate::objects::command::{ContainerFacts, Executes, Obstacle, StandardPaths, Verdict, resolve};
+use crate::objects::pod::{Container, Pod, RestartPolicy};
+use crate::objects::values::bounds::{MESSAGE, cut};
+use crate::objects::values::env::WITH_IMAGE;
+use crate::report::decision::{Paths, Report};
+use crate::report::reason::Reason;
+
+/// What is to be said of a sidecar before it is swapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Preflight<'a> {
+    /// This image ends it.
+    Image {
+        /// The image.
+        image: &'a str,
+        /// The image that the pod asked for and does not get.
+        refused: Option<&'a str>,
+    },
+    /// The image that it needs is being pushed.
+    Awaited(Paths),
+    /// There is no image for it.
+    Blocked {
+        report: Report,
+        /// The image that it needs.
+        wants: Option<Paths>,
+        /// When there may be one.
+        again: Option<Duration>,
+    },
+}
+
+/// The exit image for a sidecar of a pod.
+pub(crate) fn preflight<'a>(pod: &Pod, container: &'a Container, exit_images: &'a ExitImages) -> Preflight<'a> {
+    if *container.effective_policy(pod) == RestartPolicy::Always {
+        return blocked(Reason::SidecarRestartsAlways, container, &refusal(Obstacle::RestartsAlways, None));
+    }
+    let choice = match exit_images.choose(&container.mark) {
+        Ok(choice) => choice,
+        Err(why) => return no_choice(container, &why),
+    };
+    let image = Preflight::Image { image: choice.image, refused: choice.refused };
+    // Facts are kept of every container that is marked.
+    let Some(facts) = container.facts.as_deref() else {
+        return blocked(Reason::NotSwappable, container, &refusal(Obstacle::CommandUnknown, None));
+    };
+    match verdict(facts, &choice, exit_images) {
+        Verdict::Runnable { .. } => image,
+        Verdict::NeedsImage { .. } if !choice.is_default => image,
+        Verdict::NotSwappable { reason, .. } if !choice.is_default && reason.is_about_our_image() => image,
+        Verdict::NotSwappable { reason, path } => blocked(Reason::NotSwappable, container, &refusal(reason, path.as_deref())),
+        Verdict::NeedsImage { .. } => derived(pod, container, facts, &choice, exit_images),
+    }
+}
+
+fn verdict(facts: &ContainerFacts, choice: &Choice<'_>, exit_images: &ExitImages) -> Verdict {
+    match exit_images.default_paths().filter(|_| choice.is_default) {
+        Some(paths) => resolve(facts, paths),
+        None => resolve(facts, &StandardPaths),
+    }
+}
+
+/// A derived image has the standard paths and those that are missing there, whatever the default has.
+fn derived<'a>(
+    pod: &Pod,
+    container: &Container,
+    facts: &ContainerFacts,
+    choice: &Choice<'a>,
+    exit_images: &'a ExitImages,
+) -> Preflight<'a> {
+    let paths = paths(resolve(facts, &StandardPaths));
+    let (why, again, comes) = match exit_images.derived(&pod.namespace, &paths) {
+        Some(Derived::Ready(image)) => return Preflight::Image { image, refused: choice.refused },
+        Some(Derived::Awaited) => return Preflight::Awaited(paths),
+        Some(Derived::Failed(words, again)) => (format!("; it could not be pushed: {words}"), again, true),
+        Some(Derived::TooMany) => ("; the pods of this namespace have asked for too many exit images".to_owned(), None, false),
+        None => (String::new(), None, false),
+    };
+    let note = format!("the exit image {} does not have {}{why}; {}", choice.image, paths.join(", "), remedy(&paths, exit_images));
+    Preflight::Blocked { report: report(Reason::NeedsImage, container, &note), wants: comes.then_some(paths), again }
+}
+
+fn paths(verdict: Verdict) -> Paths {
+    match verdict {
+        Verdict::NeedsImage { paths, .. } => paths,
+        // The default has other paths, and not this one.
+        Verdict::Runnable { executes: Executes::Program(path) } if path != Kind::Exit.program_path() => vec![path],
+        Verdict::Runnable { .. } | Verdict::NotSwappable { .. } => Vec::new(),
+    }
+}
+
+fn remedy(paths: &[String], exit_images: &ExitImages) -> String {
+    let flags: String = paths.iter().map(|path| format!(" --path {}", quoted(path))).collect();
+    match exit_images.repository() {
+        Some(repository) => format!("push it there: swaplet exit-image push {repository}{flags}"),
+        None => format!(
+            "push one that has it: swaplet exit-image push REF{flags}; then list REF in --exit-images and name it in {WITH_IMAGE}, or start the controller with --derived-repository"
+        ),
+    }
+}
+
+/// As a shell takes it for one word, whatever a tenant has written: somebody will paste it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@%:=,".contains(c);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+/// What is wrong, and what to do about it.
+fn refusal(obstacle: Obstacle, path: Option<&str>) -> String {
+    let path = path.map(|path| format!(" ({path})")).unwrap_or_default();
+    format!("{}{path}: {}", obstacle.problem(), obstacle.fix())
+}
+
+fn no_choice<'a>(container: &Container, why: &NoChoice) -> Preflight<'a> {
+    let asked = container.mark.with_image.as_deref().unwrap_or_default();
+    match why {
+        NoChoice::Invalid(error) => blocked(Reason::ExitImageInvalid, container, &format!("{WITH_IMAGE} is not an image: {error}")),
+        NoChoice::Missing if asked.is_empty() => blocked(
+            Reason::ExitImageMissing,
+            container,
+            &format!("no exit image is configured: start the controller with --exit-image, or name a listed image in {WITH_IMAGE}"),
+        ),
+        NoChoice::Missing => blocked(
+            Reason::ExitImageMissing,
+            container,
+            &format!("{asked} is not on the list of --exit-images and there is no default: add it, or set --exit-image"),
+        ),
+    }
+}
+
+fn blocked<'a>(reason: Reason, container: &Container, what: &str) -> Preflight<'a> {
+    Preflight::Blocked { report: report(reason, container, what), wants: None, again: None }
+}
+
+fn report(reason: Reason, container: &Container, what: &str) -> Report {
+    // What a spec says must not be able to draw on a terminal.
+    let what: String = cut(what, MESSAGE).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    Report { reason, note: format!("container {}: {what}", container.name) }
+}

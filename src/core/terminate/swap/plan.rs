@@ -1,0 +1,178 @@
+//! Which swaps are still to be made in a pod, and why some of its sidecars get none.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::{is_settled, no_room};
+use crate::cluster::owner;
+use crate::objects::pod::{Container, Pod, RestartPolicy, evidence, roles};
+use crate::report::decision::{Action, Decision, Report, Rung, Swap};
+use crate::report::reason::Reason;
+use crate::terminate::Unended;
+use crate::terminate::circumstances::Circumstances;
+use crate::terminate::ladder::Step;
+use crate::terminate::memory::Memory;
+use crate::terminate::preflight::{Preflight, preflight};
+
+/// How often the image of one container is swapped when something keeps changing it back.
+const SWAPS_PER_CONTAINER: u32 = 3;
+
+/// The swaps that are still to be made, and what to say about them.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(crate) swaps: Vec<Swap>,
+    /// What the notes say of images that were asked for and not granted.
+    refused: Vec<String>,
+    /// The positions of those that cannot be swapped.
+    left: Vec<usize>,
+    /// Why they cannot.
+    blocked: Vec<Report>,
+    /// When one of them may be.
+    again: Option<Duration>,
+    /// Whether an image is being pushed that one of them needs.
+    pub(crate) awaits: bool,
+}
+
+impl Plan {
+    pub(crate) fn make(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Self {
+        let mut plan = Self::default();
+        for &(index, container) in unended {
+            if !is_settled(pod, container, memory, around) {
+                plan.add(pod, index, container, memory, around);
+            }
+        }
+        plan
+    }
+
+    fn add(&mut self, pod: &Pod, index: usize, container: &Container, memory: &Memory, around: &Circumstances<'_>) {
+        let name = &container.name;
+        match preflight(pod, container, around.exit_images) {
+            Preflight::Awaited(_) => self.awaits = true,
+            Preflight::Blocked { report, again, .. } => self.block(index, report, again),
+            // It is stuck on the right one: another swap would not help.
+            Preflight::Image { image, .. } if evidence::exit_image_shown(&container.image, image) == Some(true) => {}
+            Preflight::Image { image, refused } => {
+                if let Some((report, again)) = held_back(pod, container, image, memory, around) {
+                    return self.block(index, report, again);
+                }
+                self.refused
+                    .extend(refused.map(|image| format!("container {name} asks for {image}, which is not on the list of --exit-images")));
+                self.swaps.push(Swap {
+                    index,
+                    is_native_sidecar: false,
+                    container: name.clone(),
+                    from: container.image.clone(),
+                    to: image.into(),
+                });
+            }
+        }
+    }
+
+    fn block(&mut self, index: usize, report: Report, again: Option<Duration>) {
+        self.left.push(index);
+        self.blocked.push(report);
+        self.again = self.again.into_iter().chain(again).min();
+    }
+
+    /// Whether the sidecar at this position cannot be swapped.
+    pub(crate) fn has_blocked(&self, index: usize) -> bool {
+        self.left.contains(&index)
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        u32::try_from(self.swaps.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn decide(self, pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Step {
+        if let Some(until) = around.facts.probed_until {
+            return Step::Here(Decision::later(Reason::NodeProbed, until));
+        }
+        let swaps_wanted = self.size();
+        let step = no_room(pod, swaps_wanted, memory, around);
+        match step {
+            None => {
+                let report = Report { reason: Reason::SidecarSwapped, note: self.note(pod, around) };
+                Step::Here(Decision { swaps_wanted, ..Decision::act(Action::Swap(self.swaps), report) })
+            }
+            Some(Step::Next { mut reports, again }) => {
+                reports.extend(self.blocked);
+                Step::Next { reports, again: again.into_iter().chain(self.again).min() }
+            }
+            Some(here) => here,
+        }
+    }
+
+    /// With no swap left to be made, the way of those that can have none: after those that were swapped have ended, so that whatever ends
+    /// the whole pod does not meet a container that is just being replaced. OpenKruise's daemon ends them one by one, `beside` the others.
+    pub(crate) fn left_over(self, pending: Step, beside: bool) -> Step {
+        if self.blocked.is_empty() {
+            return pending;
+        }
+        match pending {
+            Step::Here(decision) if decision.reason != Reason::SwapPending || (decision.again.is_some() && !beside) => Step::Here(decision),
+            Step::Here(decision) => Step::Next { reports: self.blocked, again: decision.again.into_iter().chain(self.again).min() },
+            Step::Next { mut reports, again } => {
+                reports.extend(self.blocked);
+                Step::Next { reports, again: again.into_iter().chain(self.again).min() }
+            }
+        }
+    }
+
+    fn note(&self, pod: &Pod, around: &Circumstances<'_>) -> String {
+        let mut note = String::from("main containers are done; ending");
+        for (nth, swap) in self.swaps.iter().enumerate() {
+            let comma = if nth == 0 { "" } else { "," };
+            let _ = write!(note, "{comma} {} (image {} -> {})", swap.container, swap.from, swap.to);
+        }
+        for refused in &self.refused {
+            let _ = write!(note, "; {refused}: the default exit image is used");
+        }
+        let unknown = owner::unknown(pod).filter(|_| !around.ladder.finish);
+        note.extend(unknown.map(|owner| format!("; {owner}: if it counts restarts of containers, allow finish, which adds none")));
+        note
+    }
+}
+
+/// Why a container does not get this image although it would end it, and until when.
+fn held_back(
+    pod: &Pod,
+    container: &Container,
+    image: &str,
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Option<(Report, Option<Duration>)> {
+    let (name, now) = (&container.name, around.now);
+    if let Some(owner) = owner::counting(pod) {
+        let note = format!(
+            "container {name}: a swap is a restart, and {owner}, so it may fail by it: start the controller without --finish=never, or end the sidecars yourself"
+        );
+        return Some((Report { reason: Reason::NoHeadroom, note }, None));
+    }
+    let undone = memory.swap_of(name).is_some_and(|record| record.times >= SWAPS_PER_CONTAINER);
+    if undone {
+        let note = format!(
+            "container {name}: the exit image was replaced by {} {SWAPS_PER_CONTAINER} times; find who changes it (an admission webhook, another controller)",
+            container.image
+        );
+        return Some((Report { reason: Reason::SwapUndone, note }, None));
+    }
+    if let Some((until, words)) = memory.denied.closes(Rung::Swap, now) {
+        return Some((Report { reason: Reason::WriteDenied, note: words.to_owned() }, Some(until)));
+    }
+    if let Some(until) = around.image_troubles.denied_until(pod, image, now) {
+        let note = format!(
+            "container {name}: the API server forbids pods of this namespace {image}, as other pods have shown: let the policy or webhook allow it"
+        );
+        return Some((Report { reason: Reason::WriteDenied, note }, Some(until)));
+    }
+    let until = around.image_troubles.not_pulled_until(pod, image, now).filter(|_| costs_the_pod(pod, container))?;
+    let note = format!(
+        "container {name}: {image} could not be pulled, as other pods have shown, and a pod with restartPolicy Never whose sidecar is stopped for it fails: push it, or let the nodes pull it"
+    );
+    Some((Report { reason: Reason::ExitImageNotPulled, note }, Some(until)))
+}
+
+/// Whether the pod fails if the exit image is not started after the sidecar was stopped: the sidecar's own exit code is its last then.
+fn costs_the_pod(pod: &Pod, container: &Container) -> bool {
+    *container.effective_policy(pod) == RestartPolicy::Never && roles::mains_succeeded(pod)
+}

@@ -1,0 +1,92 @@
+//! What a pod does that lacks room in its Job for the restarts of its swaps.
+
+use std::time::Duration;
+
+use super::{graces, patience};
+use crate::cluster::headroom::{Headroom, Shortage};
+use crate::objects::pod::Pod;
+use crate::report::decision::{Decision, Report};
+use crate::report::reason::Reason;
+use crate::terminate::circumstances::Circumstances;
+use crate::terminate::ladder::{Ladder, Step};
+use crate::terminate::memory::Memory;
+
+/// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose pod ends at once.
+const JOB_APPEARS: Duration = Duration::from_secs(30);
+/// How long a pod waits for those before it, besides what these may take to end: nobody in line has got any further in that time, so those
+/// that are under way do not end (their node is dead, or somebody else keeps them).
+const LINE_STANDS: Duration = Duration::from_secs(120);
+/// How long it waits for pods that are being deleted, besides their grace period.
+const DELETED: Duration = Duration::from_secs(30);
+/// The most that a pod's own grace period adds to that.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// What is to be done instead, where so many restarts do not fit into what the Job of the pod allows. A wait has an end: then the next
+/// rung is taken, and the pod stays in line.
+pub(crate) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
+    let wait = |until| Step::Here(Decision { swaps_wanted: restarts, ..Decision::later(Reason::HeadroomWait, until) });
+    let next = |report| Step::Next { reports: vec![report], again: None };
+    let moved = memory.mains_done_at.max(around.line_moved).unwrap_or(around.now);
+    match around.headroom.answer(pod, restarts) {
+        Headroom::Free | Headroom::Fits => None,
+        Headroom::Wait(shortage) => {
+            let patience =
+                if shortage.under_way > 0 { patience(pod).min(LONGEST) + LINE_STANDS } else { graces(pod).min(LONGEST) + DELETED };
+            let until = moved.saturating_add(patience);
+            Some(if around.now < until { wait(until) } else { next(stands(&shortage, patience, around.ladder)) })
+        }
+        Headroom::TooEarly => {
+            let until = moved.saturating_add(patience(pod).min(LONGEST) + LINE_STANDS);
+            Some(if around.now < until { wait(until) } else { next(too_early()) })
+        }
+        Headroom::NeverFits(shortage) => Some(next(no_headroom(&shortage, around.ladder))),
+        Headroom::JobUnknown { trouble } => Some(job_unknown(trouble.as_deref(), memory, around.now)),
+    }
+}
+
+/// Told of the Job, so in words that are true of all its pods.
+fn no_headroom(shortage: &Shortage, ladder: &Ladder) -> Report {
+    let note = format!(
+        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. {}, or end the sidecars yourself",
+        raise(shortage, ladder)
+    );
+    Report { reason: Reason::NoHeadroom, note }
+}
+
+/// Those that it waits for do not end.
+fn stands(shortage: &Shortage, patience: Duration, ladder: &Ladder) -> Report {
+    let note = format!(
+        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. The pods that these are of have not ended in {} s: \
+         look at them (is a node dead?), delete them for good, or: {}",
+        patience.as_secs(),
+        raise(shortage, ladder)
+    );
+    Report { reason: Reason::NoHeadroom, note }
+}
+
+fn raise(shortage: &Shortage, ladder: &Ladder) -> String {
+    let finish = if ladder.finish { "" } else { ", start the controller without --finish=never" };
+    format!("Raise spec.backoffLimit to at least {}{finish}", shortage.limit_needed())
+}
+
+fn too_early() -> Report {
+    let note =
+        "the mains of a pod are done, but nobody knows how many restarts the Job allows, because pods or Jobs are still being listed: \
+                /readyz of the controller says what keeps it from that"
+            .to_owned();
+    Report { reason: Reason::JobUnknown, note }
+}
+
+/// Never a swap on a guess: first the Job has a while to appear, then it is told what is missing.
+fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
+    let until = memory.mains_done_at.unwrap_or(now) + JOB_APPEARS;
+    if now < until {
+        return Step::Here(Decision::later(Reason::JobUnknown, until));
+    }
+    let fix = trouble.map_or_else(
+        || "is gone while its pods are not: delete them too, or end their sidecars yourself".to_owned(),
+        |trouble| format!("cannot be seen ({trouble}): allow the controller to list and watch jobs of the group batch"),
+    );
+    let note = format!("the mains of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}");
+    Step::Next { reports: vec![Report { reason: Reason::JobUnknown, note }], again: None }
+}

@@ -1,0 +1,93 @@
+//! Alibaba ECI's `ImageCache`: a snapshot of a disk with images, from which its provider starts the machines of pods. Fields and phases are those
+//! of its documentation ("kubernetes ImageCache API", "Manage ImageCaches", and `Status` of `DescribeImageCaches`).
+
+use std::collections::BTreeSet;
+
+use kube_core::{ApiResource, DynamicObject};
+use serde_json::{Value, json};
+
+use crate::objects::values::bounds::{ITEMS, MESSAGE, cut};
+
+/// The group and version.
+pub const API_VERSION: &str = "eci.alibabacloud.com/v1";
+/// The name in URLs.
+pub const IMAGE_CACHES: &str = "imagecaches";
+/// The label of those that swaplet has made, with the value `true`.
+pub const IMAGE_CACHE: &str = "swaplet.io/image-cache";
+
+/// An `ImageCache` that swaplet has made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageCache {
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `spec.images`
+    pub images: BTreeSet<Box<str>>,
+    /// `status.phase`; empty where the provider has said nothing yet.
+    pub phase: Box<str>,
+    /// `status.progress`, as `30%`.
+    pub progress: Box<str>,
+    /// The message of the last of `status.events`.
+    pub message: Box<str>,
+}
+
+/// One that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewImageCache {
+    /// Its name, by which those who want the same images find the same object.
+    pub name: Box<str>,
+    /// The images, in order.
+    pub images: BTreeSet<Box<str>>,
+    /// Secrets to pull with, as `NAMESPACE:NAME`; the provider reads them, swaplet does not.
+    pub pull_secrets: Vec<Box<str>>,
+    /// The size of its disk, in GiB.
+    pub size: u32,
+    /// After so many days the provider deletes the snapshot.
+    pub retention_days: u32,
+}
+
+/// What the client has to know.
+#[must_use]
+pub fn resource() -> ApiResource {
+    let (group, version) = API_VERSION.split_once('/').unwrap_or_default();
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: API_VERSION.to_owned(),
+        kind: "ImageCache".to_owned(),
+        plural: IMAGE_CACHES.to_owned(),
+    }
+}
+
+impl ImageCache {
+    /// Reads one. `None` where the name is missing: such an object cannot be addressed.
+    #[must_use]
+    pub fn read(object: DynamicObject) -> Option<Self> {
+        let DynamicObject { metadata, data, .. } = object;
+        let text = |value: &Value| Box::from(cut(value.as_str().unwrap_or_default(), MESSAGE));
+        let images = data["spec"]["images"].as_array().into_iter().flatten().take(ITEMS).map(text).collect();
+        let last = data["status"]["events"].as_array().and_then(|events| events.last()).unwrap_or(&Value::Null);
+        Some(Self {
+            name: metadata.name?.into(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            images,
+            phase: text(&data["status"]["phase"]),
+            progress: text(&data["status"]["progress"]),
+            message: text(&last["message"]),
+        })
+    }
+}
+
+impl NewImageCache {
+    /// As it is sent.
+    #[must_use]
+    pub fn object(&self) -> Value {
+        let mut spec = json!({"images": self.images, "imageCacheSize": self.size, "retentionDays": self.retention_days});
+        if !self.pull_secrets.is_empty() {
+            spec["imagePullSecrets"] = json!(self.pull_secrets);
+        }
+        let metadata = json!({"name": self.name, "labels": {IMAGE_CACHE: "true"}});
+        json!({"apiVersion": API_VERSION, "kind": "ImageCache", "metadata": metadata, "spec": spec})
+    }
+}

@@ -1,0 +1,205 @@
+//! A warmer pod as swaplet reads it: which images it pulls, and what its node says of them.
+//!
+//! What is to be known of it after a loss of all memory stands in annotations that swaplet itself writes: the pod is swaplet's own.
+
+mod wire;
+
+use crate::objects::pod::{ContainerState, Phase};
+pub use wire::WarmerPodWire;
+
+/// The label of all warmer pods; its value says which run has made them.
+pub const RUN: &str = "swaplet.io/warm";
+/// The label of the pods of a job; its value is the uid of the job.
+pub const JOB: &str = "swaplet.io/pull-job";
+/// The label with the namespace of that job.
+pub const JOB_NAMESPACE: &str = "swaplet.io/pull-job-namespace";
+/// The annotation with the name of the node, which may be too long for a label.
+pub const NODE: &str = "swaplet.io/warm-node";
+/// The annotation with the images as they were asked for, with a space between two: a webhook may store another spelling in the spec.
+pub const IMAGE: &str = "swaplet.io/warm-image";
+/// The annotation that a swap adds: the id of the container that was there before it, or nothing where there was none.
+pub const BEFORE: &str = "swaplet.io/warm-before";
+/// What the names of all warmer pods begin with.
+pub const NAME_PREFIX: &str = "swaplet-warm-";
+/// The name of the container whose image is swapped.
+pub const CONTAINER: &str = "warmer";
+/// The name of the init container that copies the park program.
+pub const INIT_CONTAINER: &str = "park";
+/// What the names of the containers begin with in a pod that pulls several images at once; their number in the annotation [`IMAGE`] follows.
+pub const NUMBERED_CONTAINER: &str = "image-";
+/// A command that no image can have: file systems have names of 255 bytes at most.
+pub const IMPOSSIBLE_COMMAND: &str = concat!(
+    "/swaplet-pulls-this-image-and-runs-nothing-of-it.no-file-system-has-names-of-256-bytes.xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+);
+
+/// What a warmer pod is, and so how it pulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One container, which runs the park program from a volume. Its image is swapped from one to the next.
+    InPlace,
+    /// A container for each image, which runs the park program of the park image and has the image as a volume.
+    ImageVolumes,
+    /// A container for each image, with [`IMPOSSIBLE_COMMAND`] as its command: the image is pulled, and nothing is started.
+    ImpossibleCommand(System),
+}
+
+/// The operating system of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// Linux.
+    Linux,
+    /// Windows.
+    Windows,
+}
+
+/// A warmer pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WarmerPod {
+    /// `metadata.name`
+    pub name: Box<str>,
+    /// `metadata.uid`
+    pub uid: Box<str>,
+    /// `metadata.namespace`
+    pub namespace: Box<str>,
+    /// The label [`RUN`].
+    pub run: Box<str>,
+    /// The label [`JOB`]; empty in a pod of no job.
+    pub job: Box<str>,
+    /// The label [`JOB_NAMESPACE`].
+    pub job_namespace: Box<str>,
+    /// `metadata.generation`; 0 on API servers that do not count it for pods.
+    pub generation: i64,
+    /// The node that it is for.
+    pub node: Box<str>,
+    /// What it is.
+    pub shape: Shape,
+    /// [`BEFORE`]; `None` in a pod that has had one image only.
+    pub before: Option<Box<str>>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `status.phase`
+    pub phase: Phase,
+    /// `status.reason` and `status.message`: why the pod has failed.
+    pub trouble: Box<str>,
+    /// Why the scheduler has no place for it; empty where it has.
+    pub unschedulable: Box<str>,
+    /// The state of the init container.
+    pub init: ContainerState,
+    /// The images that it pulls: one, unless its shape has a container for each; never none.
+    pub images: Vec<WarmerImage>,
+}
+
+/// An image of a warmer pod, and the container for which its node pulls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WarmerImage {
+    /// As it was asked for.
+    pub wanted: Box<str>,
+    /// The index of the container in `spec.containers`: webhooks may put others before it.
+    pub index: usize,
+    /// The image in the spec: of the container, or of its volume.
+    pub image: Box<str>,
+    /// The container, as its node reports it.
+    pub container: Reported,
+}
+
+/// What a node reports of the container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// The name that the runtime has for the image of the container.
+    pub image: Box<str>,
+    /// `imageID`
+    pub image_id: Box<str>,
+    /// `containerID`; empty until there is a container.
+    pub container_id: Box<str>,
+    /// Its state.
+    pub state: ContainerState,
+}
+
+impl Default for Reported {
+    fn default() -> Self {
+        let (image, image_id, container_id) = Default::default();
+        Self { image, image_id, container_id, state: ContainerState::Unreported }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(pod: Value) -> Option<WarmerPod> {
+        serde_json::from_value::<WarmerPodWire>(pod).unwrap().read()
+    }
+
+    fn pod() -> Value {
+        json!({
+            "metadata": {"name": "w", "uid": "u", "generation": 3,
+                "annotations": {NODE: "n", IMAGE: "app:1", BEFORE: "containerd://1"}},
+            "spec": {"containers": [{"name": "injected", "image": "x"}, {"name": CONTAINER, "image": "docker.io/library/app:1"}]},
+            "status": {
+                "phase": "Failed", "reason": "Evicted", "message": "no room",
+                "conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}],
+                "initContainerStatuses": [{"name": INIT_CONTAINER, "state": {"running": {}}}],
+                "containerStatuses": [{"name": "injected"}, {"name": CONTAINER, "image": "i", "imageID": "d", "containerID": "c",
+                    "state": {"waiting": {"reason": "ErrImagePull", "message": "m"}}}],
+            },
+        })
+    }
+
+    #[test]
+    fn what_decisions_need_is_read() {
+        let read = read(pod()).unwrap();
+        let [image] = &*read.images else { panic!("{read:?}") };
+        assert_eq!((&*read.node, read.shape, read.before.as_deref(), read.generation), ("n", Shape::InPlace, Some("containerd://1"), 3));
+        assert_eq!((&*image.wanted, &*image.image, image.index), ("app:1", "docker.io/library/app:1", 1));
+        assert_eq!((&*read.trouble, &*read.unschedulable), ("Evicted: no room", "no node"));
+        assert_eq!((&*image.container.image_id, &*image.container.container_id), ("d", "c"));
+        assert!(matches!(read.init, ContainerState::Running { .. }));
+        assert!(matches!(&image.container.state, ContainerState::Waiting { reason, .. } if &**reason == "ErrImagePull"));
+    }
+
+    #[test]
+    fn a_pod_of_several_images_has_a_container_for_each() {
+        let mut several = pod();
+        several["metadata"]["annotations"][IMAGE] = "app:1 b:2".into();
+        several["spec"]["containers"] =
+            json!([{"name": "injected"}, {"name": "image-1", "image": "r/b:2"}, {"name": "image-0", "image": "app:1"}]);
+        several["status"]["containerStatuses"] = json!([{"name": "image-1", "containerID": "c1"}]);
+        let images = read(several.clone()).unwrap().images;
+        let texts: Vec<_> =
+            images.iter().map(|image| (&*image.wanted, &*image.image, image.index, &*image.container.container_id)).collect();
+        assert_eq!(texts, [("app:1", "app:1", 2, ""), ("b:2", "r/b:2", 1, "c1")]);
+        assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Linux));
+        let mut volumes = several.clone();
+        volumes["spec"]["volumes"] =
+            json!([{"name": "image-0", "image": {"reference": "v:1"}}, {"name": "image-1", "image": {"reference": "v:2"}}]);
+        let volumes = read(volumes).unwrap();
+        assert_eq!((volumes.shape, &*volumes.images[1].image, volumes.images[1].index), (Shape::ImageVolumes, "v:2", 1));
+        several["spec"]["os"] = json!({"name": "windows"});
+        assert_eq!(read(several.clone()).unwrap().shape, Shape::ImpossibleCommand(System::Windows));
+        several["metadata"]["annotations"][IMAGE] = "app:1 b:2 c:3".into();
+        assert_eq!(read(several), None);
+    }
+
+    #[test]
+    fn no_file_system_can_hold_the_impossible_command() {
+        assert!(IMPOSSIBLE_COMMAND.strip_prefix('/').is_some_and(|name| name.len() > 255 && !name.contains('/')));
+    }
+
+    #[test]
+    fn what_has_a_wrong_type_is_absent_and_other_pods_are_none() {
+        for strange in [json!(1), json!("x"), json!([1]), json!(null), json!({})] {
+            let mut odd = pod();
+            odd["status"] = strange.clone();
+            assert_eq!(read(odd).unwrap().images[0].container, Reported::default(), "{strange}");
+            let mut odd = pod();
+            odd["metadata"]["annotations"] = strange.clone();
+            assert_eq!(read(odd), None, "{strange}");
+            let mut odd = pod();
+            odd["spec"]["containers"] = strange;
+            assert_eq!(read(odd), None);
+        }
+    }
+}

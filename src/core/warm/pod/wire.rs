@@ -1,0 +1,213 @@
+//! A warmer pod as the API server sends it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+
+use super::{CONTAINER, INIT_CONTAINER, NUMBERED_CONTAINER, Reported, Shape, System, WarmerImage, WarmerPod};
+use crate::objects::node::ConditionWire;
+use crate::objects::pod::Phase;
+use crate::objects::pod::container_wire::{Objects, Text};
+use crate::objects::pod::wire::StateWire;
+use crate::objects::values::bounds;
+use crate::objects::values::lenient::{Lenient, Object, Present, Said};
+
+/// A pod of a list or watch. As for pods, only JSON that is no object of Kubernetes at all cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct WarmerPodWire {
+    metadata: ObjectMeta,
+    meta: MetaWire,
+    spec: Box<SpecWire>,
+    status: Box<StatusWire>,
+}
+
+of_kind!(WarmerPodWire, k8s_openapi::api::core::v1::Pod);
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TopWire {
+    metadata: Lenient<Object<MetaWire>>,
+    spec: Lenient<Object<SpecWire>>,
+    status: Lenient<Object<StatusWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaWire {
+    name: Text,
+    namespace: Text,
+    uid: Text,
+    labels: Lenient<Object<LabelsWire>>,
+    resource_version: Text,
+    generation: Lenient<Option<i64>>,
+    deletion_timestamp: Lenient<Present>,
+    annotations: Lenient<Object<AnnotationsWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LabelsWire {
+    #[serde(rename = "swaplet.io/warm")]
+    run: Text,
+    #[serde(rename = "swaplet.io/pull-job")]
+    job: Text,
+    #[serde(rename = "swaplet.io/pull-job-namespace")]
+    job_namespace: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnnotationsWire {
+    #[serde(rename = "swaplet.io/warm-node")]
+    node: Text,
+    #[serde(rename = "swaplet.io/warm-image")]
+    image: Text<{ bounds::RECORD }>,
+    #[serde(rename = "swaplet.io/warm-before")]
+    before: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct SpecWire {
+    os: Lenient<Object<OsWire>>,
+    containers: Objects<ContainerWire>,
+    volumes: Objects<VolumeWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct VolumeWire {
+    name: Text,
+    image: Lenient<Object<ImageVolumeWire>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ImageVolumeWire {
+    reference: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OsWire {
+    name: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerWire {
+    name: Text,
+    image: Text,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    phase: Text,
+    reason: Text,
+    message: Lenient<Said>,
+    conditions: Objects<ConditionWire>,
+    init_container_statuses: Objects<ReportedWire>,
+    container_statuses: Objects<ReportedWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ReportedWire {
+    name: Text,
+    image: Text,
+    #[serde(rename = "imageID")]
+    image_id: Text,
+    #[serde(rename = "containerID")]
+    container_id: Text,
+    state: Lenient<Object<StateWire>>,
+}
+
+impl<'de> Deserialize<'de> for WarmerPodWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let top = TopWire::deserialize(deserializer)?;
+        let meta = top.metadata.value.0;
+        let text = |field: &Text| field.value.as_deref().map(str::to_owned);
+        let metadata = ObjectMeta { name: text(&meta.name), resource_version: text(&meta.resource_version), ..ObjectMeta::default() };
+        Ok(Self { metadata, meta, spec: Box::new(top.spec.value.0), status: Box::new(top.status.value.0) })
+    }
+}
+
+impl WarmerPodWire {
+    /// Reads the pod. `None` where it has no name or uid, or is none of ours: without the annotations or a container for each image.
+    #[must_use]
+    pub fn read(self) -> Option<WarmerPod> {
+        let Self { meta, spec, status, .. } = self;
+        let (annotations, labels) = (meta.annotations.value.0, meta.labels.value.0);
+        let wanted = annotations.image.value?;
+        let shape = shape(&spec);
+        let container = |number| if shape == Shape::InPlace { CONTAINER.to_owned() } else { format!("{NUMBERED_CONTAINER}{number}") };
+        let images = wanted.split(' ').enumerate().map(|(number, wanted)| image(wanted, &container(number), &spec, &status));
+        let images = images.collect::<Option<Vec<_>>>()?;
+        Some(WarmerPod {
+            name: meta.name.value?,
+            uid: meta.uid.value?,
+            namespace: meta.namespace.value.unwrap_or_default(),
+            run: labels.run.value.unwrap_or_default(),
+            job: labels.job.value.unwrap_or_default(),
+            job_namespace: labels.job_namespace.value.unwrap_or_default(),
+            generation: meta.generation.value.unwrap_or_default(),
+            node: annotations.node.value?,
+            shape,
+            before: annotations.before.value,
+            deleting: meta.deletion_timestamp.value.0,
+            phase: Phase::read(status.phase.value.as_deref()),
+            trouble: trouble(&status),
+            unschedulable: unschedulable(&status.conditions),
+            init: reported(&status.init_container_statuses, INIT_CONTAINER).state,
+            images,
+        })
+    }
+}
+
+impl VolumeWire {
+    /// A webhook may add volumes of its own.
+    fn is_ours(&self) -> bool {
+        let is_numbered = self.name.value.as_deref().is_some_and(|name| name.starts_with(NUMBERED_CONTAINER));
+        is_numbered && self.image.value.0.reference.value.is_some()
+    }
+}
+
+fn shape(spec: &SpecWire) -> Shape {
+    let mut names = spec.containers.value.iter().filter_map(|container| container.value.0.name.value.as_deref());
+    match spec.os.value.0.name.value.as_deref() {
+        _ if !names.any(|name| name.starts_with(NUMBERED_CONTAINER)) => Shape::InPlace,
+        _ if spec.volumes.value.iter().any(|volume| volume.value.0.is_ours()) => Shape::ImageVolumes,
+        Some("windows") => Shape::ImpossibleCommand(System::Windows),
+        _ => Shape::ImpossibleCommand(System::Linux),
+    }
+}
+
+/// What the container of this name is to pull, and what its node says of it.
+fn image(wanted: &str, name: &str, spec: &SpecWire, status: &StatusWire) -> Option<WarmerImage> {
+    let mut containers = spec.containers.value.iter().map(|container| &container.value.0).enumerate();
+    let (index, container) = containers.find(|(_, container)| container.name.value.as_deref() == Some(name))?;
+    let volume = spec.volumes.value.iter().map(|volume| &volume.value.0).find(|volume| volume.name.value.as_deref() == Some(name));
+    let image = volume.map_or(&container.image, |volume| &volume.image.value.0.reference).value.clone().unwrap_or_default();
+    Some(WarmerImage { wanted: wanted.into(), index, image, container: reported(&status.container_statuses, name) })
+}
+
+fn trouble(status: &StatusWire) -> Box<str> {
+    let texts = [status.reason.value.as_deref().unwrap_or_default(), &status.message.value.0].into_iter().filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join(": ").into()
+}
+
+fn unschedulable(conditions: &Objects<ConditionWire>) -> Box<str> {
+    let found = conditions.value.iter().map(|condition| &condition.value.0).find(|condition| condition.is("PodScheduled", "False"));
+    found.map(|condition| condition.message.value.0.clone()).unwrap_or_default()
+}
+
+fn reported(statuses: &Objects<ReportedWire>, name: &str) -> Reported {
+    let mut statuses = statuses.value.iter().map(|status| status.value.0.clone());
+    let found = statuses.find(|status| status.name.value.as_deref() == Some(name));
+    found.map_or_else(Reported::default, |status| Reported {
+        image: status.image.value.unwrap_or_default(),
+        image_id: status.image_id.value.unwrap_or_default(),
+        container_id: status.container_id.value.unwrap_or_default(),
+        state: status.state.value.0.read(),
+    })
+}

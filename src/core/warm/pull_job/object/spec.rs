@@ -1,0 +1,169 @@
+//! `spec` of a job, as it is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube_core::Selector;
+use serde::Deserialize;
+
+use super::{Completion, MOST_IMAGES, Parallelism, PodWishes, PullSpec, Targets};
+use crate::image::ImageReference;
+use crate::objects::values::bounds::{self, cut};
+
+/// Names of Secrets and of nodes: far beyond any real list.
+const MOST_SECRETS: usize = 64;
+const MOST_NAMES: usize = 10_000;
+/// Enough of a bad image to recognise it.
+const SHOWN: usize = 200;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SpecWire {
+    image: Option<Box<str>>,
+    images: Option<Vec<Box<str>>>,
+    pull_secrets: Option<Vec<Box<str>>>,
+    selector: Option<NodeSelectorWire>,
+    pod_selector: Option<LabelSelector>,
+    parallelism: Option<IntOrString>,
+    #[serde(default)]
+    pull_policy: PullPolicyWire,
+    #[serde(default)]
+    completion_policy: CompletionPolicyWire,
+    #[serde(default)]
+    sandbox_config: SandboxConfigWire,
+    image_pull_policy: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+struct NodeSelectorWire {
+    names: Option<BTreeSet<Box<str>>>,
+    #[serde(flatten)]
+    labels: LabelSelector,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PullPolicyWire {
+    timeout_seconds: Option<i64>,
+    backoff_limit: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CompletionPolicyWire {
+    r#type: Option<Box<str>>,
+    active_deadline_seconds: Option<i64>,
+    ttl_seconds_after_finished: Option<i64>,
+}
+
+#[derive(Default, Deserialize)]
+struct SandboxConfigWire {
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+impl SpecWire {
+    /// OpenKruise's defaults are put where nothing is said: its own webhook does not always do it (reference A.2).
+    pub(crate) fn read(self, pin_tags: bool) -> Result<PullSpec, String> {
+        self.check_bounds()?;
+        let images = self.image.into_iter().chain(self.images.into_iter().flatten()).collect::<Vec<_>>();
+        let sandbox = self.sandbox_config;
+        Ok(PullSpec {
+            images: each_once(images)?,
+            targets: targets(self.selector, self.pod_selector)?,
+            parallelism: parallelism(self.parallelism)?,
+            timeout_seconds: seconds(self.pull_policy.timeout_seconds).unwrap_or(600).max(1),
+            backoff_limit: seconds(self.pull_policy.backoff_limit).unwrap_or(3),
+            completion: self.completion_policy.read()?,
+            pods: PodWishes {
+                pull_secrets: self.pull_secrets.unwrap_or_default(),
+                always_pulls: self.image_pull_policy.as_deref() == Some("Always"),
+                labels: sandbox.labels.unwrap_or_default(),
+                annotations: sandbox.annotations.unwrap_or_default(),
+                left_out: Vec::new(),
+            },
+            pin_tags,
+        })
+    }
+}
+
+impl SpecWire {
+    /// What is longer than anything can be that it is for.
+    fn check_bounds(&self) -> Result<(), String> {
+        let lengths = |texts: &Option<Vec<Box<str>>>| texts.iter().flatten().map(|text| text.len()).max().unwrap_or_default();
+        let members = |texts: &Option<BTreeMap<String, String>>| {
+            let texts = texts.iter().flatten();
+            texts.map(|(key, text)| key.len() + text.len()).sum::<usize>()
+        };
+        let names = self.selector.as_ref().and_then(|selector| selector.names.as_ref());
+        let checks = [
+            (self.images.as_ref().map_or(0, Vec::len), MOST_IMAGES, "images", "images"),
+            (self.pull_secrets.as_ref().map_or(0, Vec::len), MOST_SECRETS, "pullSecrets", "names"),
+            (lengths(&self.pull_secrets), bounds::TEXT, "pullSecrets", "bytes in a name"),
+            (names.map_or(0, BTreeSet::len), MOST_NAMES, "selector.names", "names"),
+            (members(&self.sandbox_config.labels), bounds::RECORD, "sandboxConfig.labels", "bytes"),
+            (members(&self.sandbox_config.annotations), bounds::RECORD, "sandboxConfig.annotations", "bytes"),
+        ];
+        match checks.into_iter().find(|(found, most, ..)| found > most) {
+            Some((found, most, field, what)) => Err(format!("{field} has {found} {what}: write at most {most}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Two spellings of one image are one image.
+fn each_once(images: Vec<Box<str>>) -> Result<Vec<Box<str>>, String> {
+    let mut seen = BTreeSet::new();
+    let mut once = Vec::new();
+    for image in images {
+        let reference = ImageReference::parse(&image).map_err(|error| format!("invalid image {}: {error}", cut(&image, SHOWN)))?;
+        if seen.insert(reference.normalized()) {
+            once.push(image);
+        }
+    }
+    if once.is_empty() { Err("image can not be empty".to_owned()) } else { Ok(once) }
+}
+
+fn targets(selector: Option<NodeSelectorWire>, pods: Option<LabelSelector>) -> Result<Targets, String> {
+    let read = |field: &str, labels: LabelSelector| Selector::try_from(labels).map_err(|error| format!("invalid {field}: {error}"));
+    match (selector, pods) {
+        (Some(_), Some(_)) => Err("can not set both selector and podSelector".to_owned()),
+        (None, None) => Ok(Targets::Labels(Selector::default())),
+        (None, Some(labels)) => Ok(Targets::Pods(read("podSelector", labels)?)),
+        (Some(NodeSelectorWire { names: Some(names), labels }), None) if labels == LabelSelector::default() => Ok(Targets::Names(names)),
+        (Some(NodeSelectorWire { names: Some(_), .. }), None) => {
+            Err("can not set both names and labelSelector in this spec.selector".to_owned())
+        }
+        (Some(NodeSelectorWire { names: None, labels }), None) => Ok(Targets::Labels(read("selector", labels)?)),
+    }
+}
+
+fn parallelism(written: Option<IntOrString>) -> Result<Parallelism, String> {
+    let number = |text: &str| text.parse().map_err(|_| format!("parallelism must be a non-negative integer or a percentage, not {text:?}"));
+    match written {
+        None => Ok(Parallelism::Nodes(1)),
+        Some(IntOrString::Int(count)) => Ok(Parallelism::Nodes(number(&count.to_string())?)),
+        Some(IntOrString::String(text)) => match text.strip_suffix('%') {
+            Some(percent) => Ok(Parallelism::Percent(number(percent)?)),
+            None => Ok(Parallelism::Nodes(number(&text)?)),
+        },
+    }
+}
+
+impl CompletionPolicyWire {
+    fn read(self) -> Result<Completion, String> {
+        match self.r#type.as_deref() {
+            None | Some("" | "Always") => Ok(Completion::Always {
+                deadline_seconds: seconds(self.active_deadline_seconds),
+                ttl_seconds: seconds(self.ttl_seconds_after_finished),
+            }),
+            Some("Never") => Ok(Completion::Never),
+            Some(other) => Err(format!("unknown type of completionPolicy: {other}")),
+        }
+    }
+}
+
+fn seconds(written: Option<i64>) -> Option<u32> {
+    written.map(bounds::seconds)
+}

@@ -1,0 +1,204 @@
+//! The status of a job, counted from what is known of its nodes. It is bounded, however many nodes there are.
+
+use serde::Serialize;
+
+use super::message::message;
+use super::pins::{Pull, Target};
+use crate::warm::image_cache::{CacheState, Cached};
+use crate::warm::pull_job::object::{FailedImage, Failure, ImageCounts, JobKind, ListStatus, Pinned, PullSpec, PullStatus, Pulls};
+use crate::warm::warming::pulled::Pulled;
+use crate::warm::warming::{End, ImageProgress, Warming};
+
+/// Names of nodes that are listed: enough for a page, and no danger for the size of the object.
+const FAILED_NODES: usize = 100;
+/// Failures that are told with their reason.
+const FAILURES: usize = 10;
+/// Images whose failure is told with its reason.
+const FAILED_IMAGES: usize = 50;
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It goes on.
+    Running,
+    /// Everything is final.
+    Completed,
+    /// Everything is final, because it has taken too long.
+    DeadlineExceeded,
+}
+
+/// The status of either kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Status {
+    /// Of an `ImagePullJob`.
+    Pull(PullStatus),
+    /// Of an `ImageListPullJob`.
+    List(ListStatus),
+}
+
+/// What is known of a job that is under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The job.
+    pub spec: &'a PullSpec,
+    /// What is pulled for its images.
+    pub targets: &'a [Target],
+    /// How far its nodes are.
+    pub warming: &'a Warming,
+    /// The nodes for which a cache of their provider stands.
+    pub cached: &'a Cached,
+    /// What a registry has said that does not tell what tags stand for.
+    pub trouble: Option<&'a str>,
+}
+
+/// What the status of a job is to say; these tags are pinned.
+#[must_use]
+pub fn status(kind: JobKind, known: Known<'_>, pinned: Vec<Pinned>, stage: Stage) -> Status {
+    let pinned = known.spec.pin_tags.then_some(pinned);
+    match kind {
+        JobKind::ImagePullJob => Status::Pull(PullStatus { pinned, ..of_image(known, stage) }),
+        JobKind::ImageListPullJob => Status::List(ListStatus { pinned, ..of_list(known, stage) }),
+    }
+}
+
+/// What the status of a job says whose spec cannot be used.
+#[must_use]
+pub fn unusable(kind: JobKind, problem: &str) -> Status {
+    let message = format!("nothing is pulled, for the spec cannot be used: {problem}");
+    match kind {
+        JobKind::ImagePullJob => Status::Pull(PullStatus { message, ..PullStatus::default() }),
+        JobKind::ImageListPullJob => Status::List(ListStatus { message, ..ListStatus::default() }),
+    }
+}
+
+/// One image on the nodes.
+#[derive(Default)]
+struct Count<'a> {
+    desired: usize,
+    active: usize,
+    succeeded: usize,
+    failures: Vec<(&'a str, &'a str)>,
+    pulls: Option<Pulls>,
+}
+
+impl<'a> Count<'a> {
+    /// Where no node can be warmed, all that are skipped have failed: such a job must not look like one that has succeeded.
+    fn of(target: &'a Target, known: Known<'a>) -> Self {
+        let (mut count, warming) = (Self::default(), known.warming);
+        for (node, images) in warming.progress() {
+            match &target.pull {
+                Pull::Image(image) => {
+                    if let Some(progress) = images.iter().find(|progress| progress.image == *image) {
+                        count.add(node, progress, warming.is_active(node));
+                    }
+                }
+                Pull::Waits => count.desired += 1,
+                Pull::Fails(why) => {
+                    count.desired += 1;
+                    count.failures.push((node, why));
+                }
+            }
+        }
+        known.cached.nodes.iter().for_each(|node| count.add_cached(node, &known.cached.state, &target.pull));
+        if count.desired == 0 {
+            count.failures = warming.skipped().iter().map(|(node, why)| (&**node, &**why)).collect();
+            count.desired = count.failures.len();
+        }
+        count
+    }
+
+    fn add(&mut self, node: &'a str, progress: &'a ImageProgress, is_active: bool) {
+        self.desired += 1;
+        if let Some(pulled) = &progress.pulled {
+            add_pull(&mut self.pulls, node, pulled);
+        }
+        match &progress.end {
+            Some(End::Succeeded) => self.succeeded += 1,
+            Some(End::Failed(why)) => self.failures.push((node, why)),
+            None => self.active += usize::from(is_active),
+        }
+    }
+
+    /// A node whose provider has a cache, or will have it.
+    fn add_cached(&mut self, node: &'a str, state: &'a CacheState, pull: &'a Pull) {
+        self.desired += 1;
+        match (pull, state) {
+            (Pull::Fails(why), _) => self.failures.push((node, why)),
+            (Pull::Image(_), CacheState::Failed(why)) => self.failures.push((node, why)),
+            (Pull::Image(_), CacheState::Ready) => self.succeeded += 1,
+            (Pull::Image(_), CacheState::Waits(_)) => self.active += 1,
+            (Pull::Waits, _) => {}
+        }
+    }
+
+    fn done(&self) -> usize {
+        self.succeeded + self.failures.len()
+    }
+}
+
+/// One pull more, unless the kubelet has said that the image was there.
+fn add_pull(pulls: &mut Option<Pulls>, node: &str, pulled: &Pulled) {
+    let Some(took) = pulled.took else { return };
+    let sum = pulls.get_or_insert_with(|| Pulls { nodes: 0, bytes: None, slowest: took, slowest_node: node.into() });
+    sum.nodes += 1;
+    sum.bytes = sum.bytes.max(pulled.bytes);
+    if took > sum.slowest {
+        (sum.slowest, sum.slowest_node) = (took, node.into());
+    }
+}
+
+fn of_image(known: Known<'_>, stage: Stage) -> PullStatus {
+    let warming = known.warming;
+    let count = known.targets.first().map(|target| Count::of(target, known)).unwrap_or_default();
+    let failure = |(node, why): &(&str, &str)| Failure { node: (*node).into(), message: (*why).into() };
+    PullStatus {
+        desired: count.desired,
+        active: count.active,
+        succeeded: count.succeeded,
+        failed: count.failures.len(),
+        skipped: warming.skipped().len(),
+        message: message(stage, count.done(), count.desired, known),
+        failed_nodes: count.failures.iter().take(FAILED_NODES).map(|(node, _)| (*node).into()).collect(),
+        failures: count.failures.iter().take(FAILURES).map(failure).collect(),
+        pulls: count.pulls,
+        pinned: None,
+    }
+}
+
+fn of_list(known: Known<'_>, stage: Stage) -> ListStatus {
+    let counts: Vec<_> = known.targets.iter().map(|target| (&target.image, Count::of(target, known))).collect();
+    let is_over = |count: &Count| count.done() == count.desired && (count.desired > 0 || stage != Stage::Running);
+    let having = |holds: &dyn Fn(&Count) -> bool| counts.iter().filter(|(_, count)| holds(count)).count();
+    let completed = having(&is_over);
+    ListStatus {
+        desired: counts.len(),
+        active: having(&|count| count.active > 0),
+        completed,
+        // With no node at all nothing was pulled, which is no success.
+        succeeded: having(&|count| count.desired > 0 && count.succeeded == count.desired),
+        skipped: known.warming.skipped().len(),
+        message: message(stage, completed, counts.len(), known),
+        failed_image_statuses: counts.iter().filter_map(|(image, count)| failed(image, count)).take(FAILED_IMAGES).collect(),
+        image_statuses: counts.iter().map(|(image, count)| counts_of(image, count)).collect(),
+        pinned: None,
+    }
+}
+
+fn failed(image: &str, count: &Count) -> Option<FailedImage> {
+    let (node, why) = count.failures.first()?;
+    Some(FailedImage {
+        name: image.into(),
+        message: format!("{} of {} node(s) failed: {node}: {why}", count.failures.len(), count.desired),
+    })
+}
+
+fn counts_of(image: &str, count: &Count) -> ImageCounts {
+    ImageCounts {
+        name: image.into(),
+        desired: count.desired,
+        succeeded: count.succeeded,
+        failed: count.failures.len(),
+        pulls: count.pulls.clone(),
+    }
+}

@@ -1,0 +1,390 @@
+//! Warming: images are pulled to nodes before pods need them, without a daemon.
+//!
+//! A node gets one *warmer pod*, whose container runs the park program from a volume, so that nothing of an image ever runs. Its image is
+//! swapped from one to the next ([`node`]); that an image is there is believed only from the pod's status ([`evidence`]). Where that does not
+//! work, a pod has a container for each of several images and a command that no image has ([`shape`]). [`nodes`] says
+//! where nothing can be warmed, and [`pulled`] reads what the kubelet tells of a pull. [`known`] answers those
+//! who only ask. [`startup_taint`] keeps pods from a node until its images are there.
+//!
+//! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as an argument, as everywhere here.
+
+pub mod evidence;
+mod image;
+pub mod known;
+mod node;
+pub mod nodes;
+pub mod pulled;
+pub mod shape;
+pub mod startup_taint;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use self::image::ImageProgress;
+use self::node::{NodeProgress, Slots};
+use self::pulled::Pulled;
+use self::shape::Shapes;
+use crate::isolated::isolated;
+use crate::warm::pod::{Shape, WarmerPod};
+
+/// What bounds the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many nodes may pull at a time.
+    pub parallelism: usize,
+    /// How long one try of an image may take, and how long a node is waited for that is not Ready.
+    pub timeout: Duration,
+    /// How many tries of an image may fail before it has failed; the same for pods of a node that get lost.
+    pub backoff_limit: u32,
+    /// How long after it was asked the last time a node is asked for all images again, as one may have been removed or its tag have moved
+    /// meanwhile; `None`: never.
+    pub ask_again: Option<Duration>,
+}
+
+/// What became of an image on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The pod's status has proved that it is there.
+    Succeeded,
+    /// It is not, or nobody knows; why.
+    Failed(Box<str>),
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make a warmer pod.
+    Create {
+        /// What it is.
+        shape: Shape,
+        /// The images that it begins with; one, unless its shape has a container for each.
+        images: Vec<Box<str>>,
+        /// How many pods the node has had before, so that no two have one name.
+        number: u32,
+    },
+    /// Give the container another image.
+    Swap {
+        /// The pod.
+        name: Box<str>,
+        /// Its uid.
+        uid: Box<str>,
+        /// The index of the container.
+        index: usize,
+        /// The image that it has.
+        from: Box<str>,
+        /// The image that it gets.
+        to: Box<str>,
+        /// The id of the container that is there now, or nothing: the next one will have another.
+        before: Box<str>,
+    },
+    /// Delete the pod.
+    Delete {
+        /// The pod.
+        name: Box<str>,
+        /// Its uid.
+        uid: Box<str>,
+    },
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The pod as it is stored now.
+    Pod(Box<WarmerPod>),
+    /// It was done, and the watch will show it.
+    Done,
+    /// The pod is not what it was when this was decided.
+    Conflict,
+    /// The pod, or for a new one the namespace, is not there.
+    Gone,
+    /// The API server forbids it; its words.
+    Denied(String),
+    /// It failed, or nobody knows.
+    Failed {
+        /// How long the server asks to wait.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// What became of one image on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The node.
+    pub node: Box<str>,
+    /// The image.
+    pub image: Box<str>,
+    /// What became of it.
+    pub end: End,
+    /// What the kubelet has said of the pull.
+    pub pulled: Option<Pulled>,
+}
+
+/// What others do on a node who warm images as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// A pod of theirs is there: no other begins.
+    pub taken: bool,
+    /// They wait for the node.
+    pub wanted: bool,
+}
+
+/// The same images on all of these nodes.
+#[derive(Debug)]
+pub struct Warming {
+    images: Vec<Box<str>>,
+    limits: Limits,
+    nodes: BTreeMap<Box<str>, NodeProgress>,
+    skipped: BTreeMap<Box<str>, String>,
+    /// Nodes about which a decision has panicked, with what the panic says.
+    defects: Vec<(Box<str>, String)>,
+}
+
+impl Warming {
+    /// These images in this order, on no node yet.
+    #[must_use]
+    pub const fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
+        Self { images, limits, nodes: BTreeMap::new(), skipped: BTreeMap::new(), defects: Vec::new() }
+    }
+
+    /// The images, in their order.
+    #[must_use]
+    pub fn images(&self) -> &[Box<str>] {
+        &self.images
+    }
+
+    /// Adds a node on which images can be warmed, by pods of these shapes.
+    pub fn add(&mut self, node: &str, shapes: Shapes, ready: bool, now: Duration) {
+        self.skipped.remove(node);
+        self.nodes.insert(node.into(), NodeProgress::new(&self.images, shapes, ready, now));
+    }
+
+    /// Adds a node on which none can, and why.
+    pub fn skip(&mut self, node: &str, why: String) {
+        self.nodes.remove(node);
+        self.skipped.insert(node.into(), why);
+    }
+
+    /// Forgets a node; a pod that is there is left to whoever asks this.
+    pub fn leave(&mut self, node: &str) {
+        self.nodes.remove(node);
+        self.skipped.remove(node);
+    }
+
+    /// Whether images are warmed on this node.
+    #[must_use]
+    pub fn has(&self, node: &str) -> bool {
+        self.nodes.contains_key(node)
+    }
+
+    /// Whether a pod is of use on its node; not where a defect has ended the work there.
+    #[must_use]
+    pub fn needs(&self, pod: &WarmerPod) -> bool {
+        self.nodes.get(&pod.node).is_some_and(|node| !node.is_broken)
+    }
+
+    /// What bounds the work from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The images from now on; what is known of those that stay is kept.
+    pub fn set_images(&mut self, images: Vec<Box<str>>) {
+        self.images = images;
+        self.nodes.values_mut().for_each(|node| node.set_images(&self.images));
+    }
+
+    /// Nothing more is tried: what is open has failed.
+    pub fn give_up(&mut self, why: &str) {
+        self.nodes.values_mut().for_each(|node| node.fail_all(why));
+    }
+
+    /// Somebody else has proved that an image is on a node.
+    pub fn found(&mut self, node: &str, image: &str, pulled: Option<&Pulled>) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.found(image, pulled);
+        }
+    }
+
+    /// Images that have failed on a node get another chance.
+    pub fn try_again(&mut self, node: &str, ready: bool, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.try_again(&self.images, ready, now);
+        }
+    }
+
+    /// Whether a node may be pulling.
+    #[must_use]
+    pub fn is_active(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(NodeProgress::is_active)
+    }
+
+    /// The nodes that may be pulling.
+    pub fn active(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter(|(_, node)| node.is_active()).map(|(name, _)| &**name)
+    }
+
+    /// The nodes on which nobody else can pull meanwhile. A pod that is being deleted may hang there for long; its kubelet pulls no more.
+    pub fn held(&self, now: Duration) -> impl Iterator<Item = &str> {
+        self.nodes.iter().filter(move |(_, node)| node.is_active() && !node.hangs(now)).map(|(name, _)| &**name)
+    }
+
+    /// Whether one more node may begin.
+    #[must_use]
+    pub fn may_begin(&self) -> bool {
+        self.active().count() < self.limits.parallelism
+    }
+
+    /// Whether a node waits for nothing but leave to begin.
+    #[must_use]
+    pub fn waits_for(&self, node: &str, now: Duration) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.wants_slot(now))
+    }
+
+    /// The nodes that are left out, and why.
+    #[must_use]
+    pub const fn skipped(&self) -> &BTreeMap<Box<str>, String> {
+        &self.skipped
+    }
+
+    /// What is known of each node that can be warmed, in the order of names.
+    pub fn progress(&self) -> impl Iterator<Item = (&str, &[ImageProgress])> {
+        self.nodes.iter().map(|(name, node)| (&**name, &*node.images))
+    }
+
+    /// What is known of a node that can be warmed; nothing of any other.
+    #[must_use]
+    pub fn progress_on(&self, node: &str) -> Option<&[ImageProgress]> {
+        self.nodes.get(node).map(|node| &*node.images)
+    }
+
+    /// A node was seen.
+    pub fn see_node(&mut self, node: &str, ready: bool, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.see_ready(ready, now);
+        }
+    }
+
+    /// A node is gone.
+    pub fn node_is_gone(&mut self, node: &str) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.node_is_gone();
+        }
+    }
+
+    /// A warmer pod was seen.
+    pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(&pod.node) {
+            node.see_pod(pod, now);
+        }
+    }
+
+    /// The pod with this uid is gone.
+    pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
+        for node in self.nodes.values_mut() {
+            node.pod_is_gone(uid, &self.limits, now);
+        }
+    }
+
+    /// The uids of the pods that are known.
+    #[must_use]
+    pub fn pods(&self) -> Vec<Box<str>> {
+        self.nodes.values().filter_map(NodeProgress::pod_uid).collect()
+    }
+
+    /// A kubelet has said something of a pull of the pod with this uid; how long it took, where that is news.
+    pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
+        self.nodes.values_mut().find_map(|node| node.hear(uid, pulled))
+    }
+
+    /// What is to be written now: at most one thing per node, and none where a write is under way. `elsewhere` tells of a node what others
+    /// do there.
+    pub fn step(&mut self, now: Duration, elsewhere: impl Fn(&str) -> Elsewhere) -> Vec<(Box<str>, Action)> {
+        let parallelism = self.limits.parallelism;
+        let mut active = self.nodes.values().filter(|node| node.is_active()).count();
+        let mut excess = active.saturating_sub(parallelism);
+        let wanted = active >= parallelism && self.nodes.iter().any(|(name, node)| node.wants_slot(now) && !elsewhere(name).taken);
+        let mut actions = Vec::new();
+        for (name, node) in self.nodes.iter_mut().filter(|(_, node)| !node.is_broken) {
+            let (free, excessive) = (active < parallelism, excess > 0);
+            let action = isolate(&mut self.defects, name, node, |node| {
+                let elsewhere = elsewhere(name);
+                let (free, is_asked_for) = (free && !elsewhere.taken, elsewhere.wanted);
+                let slots = Slots { free, wanted: wanted || is_asked_for, is_asked_for, excess: excessive };
+                node.step(&self.limits, slots, now)
+            });
+            active += usize::from(matches!(action, Some(Action::Create { .. })));
+            excess -= usize::from(excessive && matches!(action, Some(Action::Delete { .. })));
+            actions.extend(action.map(|action| (name.clone(), action)));
+        }
+        self.ask_again(parallelism.saturating_sub(active), now, elsewhere, &mut actions);
+        actions
+    }
+
+    /// Those that wait for an image come first; and what is known of a node stays until it has its turn.
+    fn ask_again(&mut self, slots: usize, now: Duration, elsewhere: impl Fn(&str) -> Elsewhere, actions: &mut Vec<(Box<str>, Action)>) {
+        let Some(after) = self.limits.ask_again else { return };
+        let is_due = |name: &str, node: &NodeProgress| node.is_to_be_asked_again(after, now) && !elsewhere(name).taken;
+        for (name, node) in self.nodes.iter_mut().filter(|(name, node)| is_due(name, node)).take(slots) {
+            let action = isolate(&mut self.defects, name, node, |node| node.ask_again(&self.images, &self.limits, now));
+            actions.extend(action.map(|action| (name.clone(), action)));
+        }
+    }
+
+    /// What became of a write for this node.
+    pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Duration) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.written(action, answer, &self.limits, now);
+        }
+    }
+
+    /// The nodes about which a decision has panicked since this was asked the last time, with what the panic says. All images that were open
+    /// there have failed.
+    pub fn take_defects(&mut self) -> Vec<(Box<str>, String)> {
+        std::mem::take(&mut self.defects)
+    }
+
+    /// What has become final since this was asked the last time.
+    pub fn news(&mut self) -> Vec<Ended> {
+        let mut news = Vec::new();
+        for (name, node) in &mut self.nodes {
+            for index in std::mem::take(&mut node.news) {
+                let ImageProgress { image, end, pulled, .. } = &node.images[index];
+                let ended = end.clone().map(|end| Ended { node: name.clone(), image: image.clone(), end, pulled: pulled.clone() });
+                news.extend(ended);
+            }
+        }
+        news
+    }
+
+    /// The nodes on which another shape of pods is used since this was asked the last time, and why.
+    pub fn fallbacks(&mut self) -> Vec<(Box<str>, Box<str>)> {
+        self.nodes.iter_mut().filter_map(|(name, node)| Some((name.clone(), node.fell_back.take()?))).collect()
+    }
+
+    /// Whether there is an image on a node of whose pull the kubelet has said nothing.
+    #[must_use]
+    pub fn is_told_nothing_of_a_pull(&self) -> bool {
+        let is_untold = |image: &ImageProgress| image.end == Some(End::Succeeded) && image.pulled.is_none();
+        self.nodes.values().flat_map(|node| &node.images).any(is_untold)
+    }
+
+    /// Whether everything is final and no pod is left but such as are being deleted.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.nodes.values().all(NodeProgress::is_over)
+    }
+}
+
+/// A defect that one node meets is the trouble of this node alone.
+fn isolate(
+    defects: &mut Vec<(Box<str>, String)>,
+    name: &str,
+    node: &mut NodeProgress,
+    work: impl FnOnce(&mut NodeProgress) -> Option<Action>,
+) -> Option<Action> {
+    isolated(|| work(node)).unwrap_or_else(|defect| {
+        node.break_off(&defect);
+        defects.push((name.into(), defect));
+        None
+    })
+}

@@ -1,0 +1,44 @@
+//! One image on one node: how often it was tried, and when it may be tried again.
+
+use std::time::Duration;
+
+use super::End;
+use super::pulled::Pulled;
+
+/// The wait before the second try of an image; it doubles. A little longer than the kubelet's own (10 s, doubled up to 300 s), so that
+/// each of our tries is a real pull.
+const RETRY: (Duration, Duration) = (Duration::from_secs(12), Duration::from_secs(330));
+
+/// One image on one node.
+#[derive(Clone, Debug)]
+pub struct ImageProgress {
+    /// As it was asked for.
+    pub image: Box<str>,
+    /// What became of it, once that is known.
+    pub end: Option<End>,
+    /// What the kubelet has said of the pull.
+    pub pulled: Option<Pulled>,
+    failures: u32,
+    /// When the next try may begin.
+    pub(crate) not_before: Duration,
+    /// What this try has taken before others had their turn on the node.
+    pub(crate) spent: Duration,
+}
+
+impl ImageProgress {
+    pub(crate) fn new(image: &str) -> Self {
+        Self { image: image.into(), end: None, pulled: None, failures: 0, not_before: Duration::ZERO, spent: Duration::ZERO }
+    }
+
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.end.is_none() && now >= self.not_before
+    }
+
+    /// A try has failed. Whether it gets another one, after a wait.
+    pub(crate) fn may_try_again(&mut self, backoff_limit: u32, now: Duration) -> bool {
+        let wait = RETRY.0.saturating_mul(1 << self.failures.min(16)).min(RETRY.1);
+        self.failures += 1;
+        (self.not_before, self.spent) = (now + wait, Duration::ZERO);
+        self.failures <= backoff_limit
+    }
+}

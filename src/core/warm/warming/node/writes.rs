@@ -1,0 +1,87 @@
+//! What became of the writes for a node.
+
+use std::time::Duration;
+
+use super::{NodeProgress, REPLACE};
+use crate::warm::pod::{Shape, WarmerPod};
+use crate::warm::warming::{Action, Answer, End, Limits};
+
+/// The wait after a write that failed, where the server does not say.
+const WRITE_AGAIN: Duration = Duration::from_secs(2);
+/// The wait for the watch to show what has made a write fail.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+impl NodeProgress {
+    /// What became of a write.
+    pub fn written(&mut self, action: &Action, answer: Answer, limits: &Limits, now: Duration) {
+        self.writing = false;
+        self.unsure = matches!((action, &answer), (Action::Create { .. }, Answer::Failed { .. } | Answer::Conflict | Answer::Done))
+            && self.pod.is_none();
+        match (action, answer) {
+            (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Answer::Gone) => self.pod_is_gone(uid, limits, now),
+            (Action::Delete { .. }, Answer::Denied(why)) => {
+                self.abandon(&format!("the warmer pod may not be deleted: {why}"));
+                self.pod = None;
+            }
+            (_, Answer::Pod(pod)) => self.stored(*pod, now),
+            (_, Answer::Done | Answer::Conflict) => self.not_before = now + LOOK_AGAIN,
+            (action, Answer::Failed { retry_after }) => {
+                self.not_before = now.saturating_add(retry_after.unwrap_or(WRITE_AGAIN));
+                // It may have been done all the same.
+                if let Some(seen) = self.pod.as_mut().filter(|_| matches!(action, Action::Swap { .. })) {
+                    seen.stored = None;
+                }
+            }
+            (Action::Create { .. }, Answer::Gone) => self.fail_all("there is no such namespace for warmer pods"),
+            (Action::Create { shape, images, .. }, Answer::Denied(why)) => self.creation_denied(*shape, images, &why, limits, now),
+            (Action::Swap { to, .. }, Answer::Denied(why)) => self.swap_denied(to, &why),
+        }
+    }
+
+    fn stored(&mut self, pod: WarmerPod, now: Duration) {
+        let images = pod.images.iter().map(|image| image.image.clone()).collect();
+        self.see_pod(pod, now);
+        if let Some(seen) = &mut self.pod {
+            seen.stored = Some(images);
+        }
+    }
+
+    /// A quota may have room later; a missing right and the rules of the namespace hold for every image; anything else is about one of these.
+    /// Rules about volumes may not know image volumes.
+    fn creation_denied(&mut self, shape: Shape, images: &[Box<str>], why: &str, limits: &Limits, now: Duration) {
+        if why.contains("exceeded quota") {
+            self.not_before = now + REPLACE;
+            return self.setback(why, limits);
+        }
+        if why.contains("cannot create resource") {
+            return self.fail_all(why);
+        }
+        if shape == Shape::ImageVolumes && self.fall_back(&format!("a pod with image volumes may not be made: {why}")) {
+            return;
+        }
+        if why.contains("violates PodSecurity") {
+            return self.fail_all(why);
+        }
+        match images {
+            [image] => self.image_denied(image, why),
+            _ => self.alone = true,
+        }
+    }
+
+    /// What forbids a swap may let a pod begin with the image.
+    fn swap_denied(&mut self, image: &str, why: &str) {
+        if self.fall_back(&format!("the image of its pod may not be changed: {why}")) {
+            return;
+        }
+        if why.contains("cannot patch resource") {
+            return self.fail_all(why);
+        }
+        self.image_denied(image, why);
+    }
+
+    fn image_denied(&mut self, image: &str, why: &str) {
+        if let Some(index) = self.images.iter().position(|progress| *progress.image == *image && progress.end.is_none()) {
+            self.end(index, End::Failed(why.into()));
+        }
+    }
+}
