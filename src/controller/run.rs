@@ -139,7 +139,7 @@ impl Controller {
                 Some(_) => Index::new(settings.rules.clone()).with_restarts(),
                 None => Index::new(settings.rules.clone()),
             },
-            restarts: Driver::start(discovery, settings, gate, &metrics.watch_ages),
+            restarts: Driver::start(discovery, &settings.common(), settings.restart.as_ref(), gate, &metrics.watch_ages),
             writer: Writer::new(client.clone(), settings.write_deadline)
                 .while_leading(settings.leadership.clone())
                 .counted_by(metrics.clone()),

@@ -5,6 +5,19 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::terminate::ladder::Ladder;
 use swaplet_core::terminate::openkruise::Coexist;
 
+use crate::frame::connection::namespaces::Namespaces;
+
+/// What every loop is told when it starts.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// Where it works.
+    pub namespaces: Namespaces,
+    /// The rules of the installation.
+    pub rules: Rules,
+    /// Writes under way at once; at least one.
+    pub concurrency: usize,
+}
+
 /// The rules of the installation.
 #[derive(Clone, Debug)]
 pub struct Rules {

@@ -2,6 +2,7 @@
 
 pub mod leash;
 pub mod report;
+pub mod tools;
 
 use std::time::Duration;
 

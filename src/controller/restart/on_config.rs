@@ -43,6 +43,7 @@ use crate::frame::watch::age::WatchAges;
 use crate::frame::watch::many::watch_all_noted;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Outcome, Target, TargetKind, Writer};
 
 /// The wait after the first failure of the API server; it doubles with each further one.
@@ -70,12 +71,7 @@ pub struct RestartOnSettings {
 }
 
 /// Sees to it; ends only with the reason why it cannot go on.
-pub async fn run(
-    discovery: Discovery,
-    namespaces: Namespaces,
-    settings: RestartOnSettings,
-    tools: (Writer, Reporter, Metrics, Health),
-) -> TaskDied {
+pub async fn run(discovery: Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: Tools) -> TaskDied {
     let mut run = Run::new(&discovery, namespaces, settings, tools);
     run.load().await;
     loop {
@@ -109,9 +105,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(discovery: &Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: (Writer, Reporter, Metrics, Health)) -> Self {
+    fn new(discovery: &Discovery, namespaces: Namespaces, settings: RestartOnSettings, tools: Tools) -> Self {
         let client = discovery.client();
-        let (writer, reporter, metrics, health) = tools;
+        let Tools { writer, reporter, metrics, health } = tools;
         Self {
             clock: Clock::start(),
             room: Room::default(),

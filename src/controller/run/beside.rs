@@ -11,6 +11,7 @@ use crate::frame::isolated::defects::Defects;
 use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::metrics::Metrics;
 use crate::frame::writer::leash::Gate;
+use crate::frame::writer::tools::Tools;
 use crate::restart::on_config;
 use crate::warm::{jobs, predownload};
 
@@ -19,23 +20,22 @@ impl Controller {
     /// up by the next life.
     pub(super) fn start_beside(&self, discovery: &Discovery, settings: &Settings, gate: &Gate) -> JoinSet<TaskDied> {
         let mut tasks = JoinSet::new();
-        let (discovery, settings, metrics, health) = (discovery.clone(), settings.clone(), self.metrics.clone(), self.health.clone());
+        let (discovery, common, metrics) = (discovery.clone(), settings.common(), self.metrics.clone());
+        let tools =
+            Tools { writer: self.writer.clone(), reporter: self.reporter.clone(), metrics: metrics.clone(), health: self.health.clone() };
         if let Some(warm) = settings.warm.clone() {
-            let (discovery, settings, derived) = (discovery.clone(), settings.clone(), self.derived.clone());
-            let tools = (metrics.clone(), health.clone());
-            let begin = move || jobs::run(discovery.clone(), settings.clone(), warm.clone(), derived.subscribe(), tools.clone());
+            let (discovery, common, derived, tools) = (discovery.clone(), common.clone(), self.derived.clone(), tools.clone());
+            let begin = move || jobs::run(discovery.clone(), common.clone(), warm.clone(), derived.subscribe(), tools.clone());
             tasks.spawn(anew("pulling images", metrics.clone(), begin));
         }
         if settings.predownload {
-            let (discovery, settings) = (discovery.clone(), settings.clone());
-            let tools = (self.reporter.clone(), metrics.clone(), health.clone());
-            tasks
-                .spawn(anew("pre-download", metrics.clone(), move || predownload::run(discovery.clone(), settings.clone(), tools.clone())));
+            let (discovery, namespaces, tools) = (discovery.clone(), common.namespaces.clone(), tools.clone());
+            let begin = move || predownload::run(discovery.clone(), namespaces.clone(), tools.clone());
+            tasks.spawn(anew("pre-download", metrics.clone(), begin));
         }
         if let Some(on_config) = settings.restart.as_ref().and_then(|restart| restart.on_config.clone()) {
-            let tools = (self.writer.clone(), self.reporter.clone(), metrics.clone(), health);
             let mut gate = gate.clone();
-            let begin = move || on_config::run(discovery.clone(), settings.namespaces.clone(), on_config.clone(), tools.clone());
+            let begin = move || on_config::run(discovery.clone(), common.namespaces.clone(), on_config.clone(), tools.clone());
             tasks.spawn(async move {
                 gate.opens().await;
                 anew("restarts for changed configuration", metrics, begin).await

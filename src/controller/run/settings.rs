@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::rules::Rules;
+use crate::cluster::rules::{Common, Rules};
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::lease::Leadership;
 use crate::restart::reconcile::RestartSettings;
@@ -37,4 +37,11 @@ pub struct Settings {
     pub state_namespace: Option<String>,
     /// Only these pods; every pod where it is `None`.
     pub selection: Option<Selection>,
+}
+
+impl Settings {
+    /// Returns what of them every loop is told.
+    pub(crate) fn common(&self) -> Common {
+        Common { namespaces: self.namespaces.clone(), rules: self.rules.clone(), concurrency: self.concurrency.max(1) }
+    }
 }

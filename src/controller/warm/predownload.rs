@@ -22,6 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
+use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::defects::{Defects, note, read as isolated_read};
 use crate::frame::isolated::{TaskDied, isolated_task};
 use crate::frame::list::{list_with, words};
@@ -30,8 +31,8 @@ use crate::frame::serve::Health;
 use crate::frame::watch::Event;
 use crate::frame::watch::many::watch_all_noted;
 use crate::frame::writer::report::{Notice, Reporter};
+use crate::frame::writer::tools::Tools;
 use crate::frame::writer::{Outcome, Target, Writer, is_missing_right};
-use crate::run::Settings;
 
 /// How often a workload is looked at that has jobs: its pods are replaced meanwhile.
 const LOOK: Duration = Duration::from_secs(15);
@@ -63,18 +64,18 @@ const fn right_of(action: &Action) -> &'static str {
 type Key = (WorkloadKind, Box<str>, Box<str>);
 
 /// Pre-downloads; ends only with the reason why it cannot go on.
-pub(crate) async fn run(discovery: Discovery, settings: Settings, tools: (Reporter, Metrics, Health)) -> TaskDied {
-    let (reporter, metrics, health) = tools;
+pub(crate) async fn run(discovery: Discovery, namespaces: Namespaces, tools: Tools) -> TaskDied {
+    let Tools { writer, reporter, metrics, health } = tools;
     let client = discovery.client().clone();
     let clock = Clock::start();
-    let mut deployments = watch_all_noted(settings.namespaces.apis::<Deployment>(&client), "", &metrics.watch_ages);
-    let mut stateful_sets = watch_all_noted(settings.namespaces.apis::<StatefulSet>(&client), "", &metrics.watch_ages);
-    let mut clone_sets = clone_sets::observe(discovery, settings.namespaces.clone());
+    let mut deployments = watch_all_noted(namespaces.apis::<Deployment>(&client), "", &metrics.watch_ages);
+    let mut stateful_sets = watch_all_noted(namespaces.apis::<StatefulSet>(&client), "", &metrics.watch_ages);
+    let mut clone_sets = clone_sets::observe(discovery, namespaces);
     let mut predownload = Predownload {
         clock,
         reporter,
         told: BTreeMap::new(),
-        writer: Writer::new(client.clone(), settings.write_deadline).while_leading(settings.leadership.clone()).counted_by(metrics.clone()),
+        writer,
         metrics,
         defects: Defects::default(),
         client,

@@ -13,8 +13,10 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use super::{Key, Now, Restarts, observe, observe_parked};
+use crate::cluster::rules::Common;
 use crate::frame::clock::server::ServerClock;
 use crate::frame::connection::discovery::Discovery;
+use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::TaskDied;
 use crate::frame::metrics::Metrics;
 use crate::frame::watch::Event;
@@ -25,7 +27,6 @@ use crate::frame::writer::report::Notice;
 use crate::frame::writer::{Outcome, Writer};
 use crate::restart::on_config::RestartOnSettings;
 use crate::restart::write::{RestartWrite, Stored};
-use crate::run::Settings;
 use crate::terminate::index::{Effect, Index};
 
 type Written = (RestartWrite, Result<Stored, Outcome>);
@@ -75,26 +76,26 @@ impl fmt::Debug for RestartSettings {
 }
 
 impl Driver {
-    /// Looks for requests, or does nothing ever, as the settings say.
+    /// Looks for requests; does nothing ever where there are no `settings` of restarts.
     #[must_use]
-    pub fn start(discovery: &Discovery, settings: &Settings, gate: &Gate, ages: &WatchAges) -> Self {
+    pub fn start(discovery: &Discovery, common: &Common, settings: Option<&RestartSettings>, gate: &Gate, ages: &WatchAges) -> Self {
         let client = discovery.client();
-        let (requests, parked) = match settings.restart {
-            Some(_) => watches(discovery, settings, gate, ages),
+        let (requests, parked) = match settings {
+            Some(_) => watches(discovery, &common.namespaces, gate, ages),
             None => (nothing(), nothing()),
         };
         Self {
             restarts: Restarts::new(
-                settings.restart.as_ref().and_then(|restart| restart.park.clone()),
-                settings.rules.node_table.rows().iter().any(|row| !row.vendor_restarts),
+                settings.and_then(|settings| settings.park.clone()),
+                common.rules.node_table.rows().iter().any(|row| !row.vendor_restarts),
             ),
             requests,
             parked,
             watches: watches_of_pods(client.clone(), ages.clone()),
             writes: JoinSet::new(),
             server_clock: discovery.clock().clone(),
-            started_at: settings.restart.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |restart| (restart.time_of_day)()),
-            concurrency: settings.concurrency.max(1),
+            started_at: settings.map_or(jiff::Timestamp::UNIX_EPOCH, |settings| (settings.time_of_day)()),
+            concurrency: common.concurrency,
         }
     }
 
@@ -179,8 +180,8 @@ impl Driver {
 type Watches = (mpsc::Receiver<Event<RestartRequestWire>>, mpsc::Receiver<Event<RestartPodWire>>);
 
 /// Of requests, and of pods in which containers are parked: an earlier life may have left one so.
-fn watches(discovery: &Discovery, settings: &Settings, gate: &Gate, ages: &WatchAges) -> Watches {
-    let everything = || (discovery.clone(), settings.namespaces.clone(), ages.clone());
+fn watches(discovery: &Discovery, namespaces: &Namespaces, gate: &Gate, ages: &WatchAges) -> Watches {
+    let everything = || (discovery.clone(), namespaces.clone(), ages.clone());
     let (discovery, namespaces, noted) = everything();
     let requests = gate.before(move || observe(discovery, namespaces, noted));
     let (discovery, namespaces, noted) = everything();

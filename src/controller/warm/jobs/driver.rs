@@ -24,6 +24,7 @@ use super::observe::observe;
 use super::observe_caches::observe_caches;
 use super::rights::{SEE_PULLS, note_rights};
 use super::{Asked, CacheNews, Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
+use crate::cluster::rules::Common;
 use crate::frame::clock::Clock;
 use crate::frame::connection::discovery::Discovery;
 use crate::frame::isolated::TaskDied;
@@ -34,7 +35,7 @@ use crate::frame::watch::many::watch_all_selected;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::Writer;
-use crate::run::Settings;
+use crate::frame::writer::tools::Tools;
 use crate::warm::direct::PULLED;
 use crate::warm::resolve::{Resolve, Resolver};
 
@@ -89,14 +90,8 @@ impl fmt::Debug for WarmSettings {
 
 /// Does the jobs; ends only with the reason why it cannot go on. What it had begun when it is dropped is taken up by the next life.
 /// `derived` tells of exit images that are derived meanwhile.
-pub async fn run(
-    discovery: Discovery,
-    settings: Settings,
-    warm: WarmSettings,
-    derived: DerivedImages,
-    tools: (Metrics, Health),
-) -> TaskDied {
-    let mut driver = Driver::new(&discovery, &settings, warm, derived, tools);
+pub async fn run(discovery: Discovery, common: Common, warm: WarmSettings, derived: DerivedImages, tools: Tools) -> TaskDied {
+    let mut driver = Driver::new(&discovery, &common, warm, derived, tools);
     loop {
         if let Err(died) = driver.look().await {
             return died;
@@ -132,22 +127,20 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(discovery: &Discovery, settings: &Settings, warm: WarmSettings, derived: DerivedImages, tools: (Metrics, Health)) -> Self {
-        let (metrics, health) = tools;
+    fn new(discovery: &Discovery, common: &Common, warm: WarmSettings, derived: DerivedImages, tools: Tools) -> Self {
+        let Tools { writer, metrics, health, .. } = tools;
         let client = discovery.client();
         let ages = metrics.watch_ages.clone();
-        let jobs = |kind| observe(discovery.clone(), kind, settings.namespaces.clone(), ages.clone());
-        let pods = settings.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
+        let jobs = |kind| observe(discovery.clone(), kind, common.namespaces.clone(), ages.clone());
+        let pods = common.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
         Self {
             clock: Clock::start(),
             resolver: Resolver::new(warm.resolve.clone()),
             caches: warm.image_caches.is_some().then(|| observe_caches(client.clone(), ages.clone())),
             started_at: (warm.time_of_day)(),
-            jobs: PullJobs::new(warm, settings.namespaces.clone(), settings.rules.node_table.clone()),
-            writer: Writer::new(client.clone(), settings.write_deadline)
-                .while_leading(settings.leadership.clone())
-                .counted_by(metrics.clone()),
-            permits: Arc::new(Semaphore::new(settings.concurrency.max(1))),
+            jobs: PullJobs::new(warm, common.namespaces.clone(), common.rules.node_table.clone()),
+            writer,
+            permits: Arc::new(Semaphore::new(common.concurrency)),
             writes: JoinSet::new(),
             metrics,
             health,
