@@ -126,6 +126,23 @@ async fn without_the_right_to_see_events_a_job_ends_all_the_same() {
     jobs.is_quiet().await;
 }
 
+/// The API server answers such a selector with 400, however often it is asked.
+#[tokio::test(start_paused = true)]
+async fn d3_a_selector_that_is_none_ends_the_job_and_no_pods_are_watched_for_it() {
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    let _life = jobs.controller();
+    jobs.create(ONE, "key", json!({"image": image(0), "podSelector": {"matchLabels": {"a b!!": "x"}}})).await;
+    jobs.create(ONE, "value", json!({"image": image(0), "podSelector": {"matchLabels": {"a": "a,b) "}}})).await;
+    for (name, word) in [("key", "is no key of a label"), ("value", "is no value of a label")] {
+        let status = jobs.completed(ONE, name).await;
+        assert!(status["message"].as_str().unwrap().contains(word), "{status}");
+    }
+    jobs.is_quiet().await;
+    let requests = jobs.cluster.world.requests();
+    let watches = requests.iter().filter(|request| request.resource == "pods" && request.namespace == "default");
+    assert_eq!(watches.count(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_spec_that_cannot_be_used_ends_the_job_and_nothing_else() {
     let jobs = Jobs::on(1, &ImageOptions::default()).await;

@@ -64,6 +64,31 @@ fn unparsable(why: &str) -> String {
     format!("unable to parse requirement: {why}")
 }
 
+/// The longest name of a label and the longest value.
+const NAME: usize = 63;
+/// The longest domain before the name of a label.
+const DOMAIN: usize = 253;
+
+/// Whether the API server takes this as the key of a label: a name, perhaps after a lower-case domain and a slash.
+#[must_use]
+pub fn is_label_key(key: &str) -> bool {
+    let (domain, name) = key.split_once('/').map_or((None, key), |(domain, name)| (Some(domain), name));
+    let is_part = |part: &str| {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        !part.is_empty() && part.bytes().all(inner) && !part.starts_with('-') && !part.ends_with('-')
+    };
+    let is_domain = |domain: &str| domain.len() <= DOMAIN && domain.split('.').all(is_part);
+    domain.is_none_or(is_domain) && !name.is_empty() && is_label_value(name)
+}
+
+/// Whether the API server takes this as the value of a label.
+#[must_use]
+pub fn is_label_value(value: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_end = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
+    value.len() <= NAME && value.bytes().all(is_inner) && is_end(value.bytes().next()) && is_end(value.bytes().last())
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -93,5 +118,18 @@ mod tests {
         assert_eq!(error("a b"), "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt");
         assert_eq!(error("=a"), "found '=', expected: !, identifier, or 'end of string'");
         assert_eq!(error("a$"), "unable to parse requirement: found 'a$', expected: identifier");
+    }
+
+    #[test]
+    fn d3_keys_and_values_of_labels_are_known_as_the_api_server_knows_them() {
+        for yes in ["app", "a.b_c-D", "example.com/app", "x-1.io/A", &"a".repeat(63)] {
+            assert!(is_label_key(yes), "{yes}");
+        }
+        for no in ["", "a b!!", "-a", "a-", "a/", "/a", "A.com/a", "a/b/c", "a..b/c", "-a/b", "a=b", "a,b", "\u{e4}", &"a".repeat(64)] {
+            assert!(!is_label_key(no), "{no}");
+        }
+        for (value, is_one) in [("", true), ("v1.2_x-Y", true), ("a,b) ", false), ("-", false), ("a b", false)] {
+            assert_eq!(is_label_value(value), is_one, "{value}");
+        }
     }
 }

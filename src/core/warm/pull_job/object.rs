@@ -274,6 +274,14 @@ mod tests {
             (json!({"image": "a", "selector": 3}), "invalid type"),
             (json!({"image": "a", "selector": {"matchLabels": {"a": 1}}}), "invalid type"),
             (json!({"image": "a", "selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}), "invalid selector"),
+            // What the API server refuses by 400 at each try.
+            (json!({"image": "a", "podSelector": {"matchLabels": {"a b!!": "x"}}}), "\"a b!!\" is no key of a label"),
+            (json!({"image": "a", "podSelector": {"matchLabels": {"a": "a,b) "}}}), "\"a,b) \" is no value of a label"),
+            (json!({"image": "a", "selector": {"matchExpressions": [{"key": "a=b", "operator": "Exists"}]}}), "is no key of a label"),
+            (
+                json!({"image": "a", "podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b", "c d"]}]}}),
+                "is no value of a label",
+            ),
             (json!({"image": "a", "selector": {}, "podSelector": {}}), "can not set both selector and podSelector"),
             (json!({"image": "a", "selector": {"names": ["n"], "matchLabels": {"a": "b"}}}), "can not set both names and labelSelector"),
             (json!({"image": "A b"}), "invalid image A b"),

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::{Completion, MOST_IMAGES, Parallelism, PodWishes, PullSpec, Targets};
 use crate::image::ImageReference;
 use crate::objects::values::bounds::{self, cut};
+use crate::objects::values::label_selector::{is_label_key, is_label_value};
 
 /// Names of Secrets and of nodes: far beyond any real list.
 const MOST_SECRETS: usize = 64;
@@ -126,7 +127,10 @@ fn each_once(images: Vec<Box<str>>) -> Result<Vec<Box<str>>, String> {
 }
 
 fn targets(selector: Option<NodeSelectorWire>, pods: Option<LabelSelector>) -> Result<Targets, String> {
-    let read = |field: &str, labels: LabelSelector| Selector::try_from(labels).map_err(|error| format!("invalid {field}: {error}"));
+    let read = |field: &str, labels: LabelSelector| {
+        check_labels(field, &labels)?;
+        Selector::try_from(labels).map_err(|error| format!("invalid {field}: {error}"))
+    };
     match (selector, pods) {
         (Some(_), Some(_)) => Err("can not set both selector and podSelector".to_owned()),
         (None, None) => Ok(Targets::Labels(Selector::default())),
@@ -137,6 +141,25 @@ fn targets(selector: Option<NodeSelectorWire>, pods: Option<LabelSelector>) -> R
         }
         (Some(NodeSelectorWire { names: None, labels }), None) => Ok(Targets::Labels(read("selector", labels)?)),
     }
+}
+
+/// The API server refuses a selector with anything else by 400 at each try, and a schema cannot say what the keys of a map are like.
+fn check_labels(field: &str, labels: &LabelSelector) -> Result<(), String> {
+    let pairs = labels.match_labels.iter().flatten().map(|(key, value)| (key, std::slice::from_ref(value)));
+    let expressions = labels.match_expressions.iter().flatten();
+    let sets = expressions.map(|expression| (&expression.key, expression.values.as_deref().unwrap_or_default()));
+    for (key, values) in pairs.chain(sets) {
+        if !is_label_key(key) {
+            return Err(format!("invalid {field}: {:?} is no key of a label: write one like app or example.com/app", cut(key, SHOWN)));
+        }
+        if let Some(value) = values.iter().find(|value| !is_label_value(value)) {
+            return Err(format!(
+                "invalid {field}: {:?} is no value of a label: write at most 63 letters and digits, with - _ . between them",
+                cut(value, SHOWN)
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn parallelism(written: Option<IntOrString>) -> Result<Parallelism, String> {
