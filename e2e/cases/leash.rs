@@ -24,8 +24,8 @@ use crate::world::{World, eventually, kubectl};
 /// The pods by which it is seen that the leash is on.
 pub const PROBES: [&str; 2] = ["plain", "other"];
 
-const POLICIES: [&str; 10] =
-    ["pods", "pods-status", "warmers", "nodes", "image-caches", "events", "state", "own-requests", "requests", "pull-jobs"];
+const POLICIES: [&str; 11] =
+    ["pods", "pods-status", "warmers", "nodes", "image-caches", "events", "state", "own-requests", "own-jobs", "requests", "pull-jobs"];
 
 /// The namespace in which nothing is written to pods.
 pub fn closed(world: &World) -> String {

@@ -173,6 +173,7 @@ impl ControllerArgs {
             startup_taint_timeout: warm_startup_taint.then(|| Duration::from_secs(warm_startup_taint_timeout.into())),
             startup_taint_namespaces: warm_bounds.startup_taint_namespaces(state_namespace.as_deref()),
             longest_try: warm_bounds.longest_try(),
+            coexist: warm_bounds.coexist(),
             image_caches,
             sandbox_keys: SandboxKeys::new(warm_sandbox_keys),
             resolve: registry.resolve_for_others(pins),

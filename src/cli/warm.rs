@@ -178,6 +178,7 @@ impl WarmArgs {
             run,
             park_image: park_image.as_str().into(),
             job: None,
+            owner: None,
             wishes: PodWishes { pull_secrets: self.pull_secrets.iter().map(|name| name.as_str().into()).collect(), ..PodWishes::default() },
             life_seconds,
         };

@@ -3,19 +3,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
+use swaplet_core::terminate::openkruise::Coexist;
 
 /// What one try of an image may take at most, if nothing else is said.
 const TRY_SECONDS: u32 = 1800;
 
 #[derive(Debug, Args)]
 pub(super) struct WarmBoundsArgs {
-    /// Seconds that one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its job says: its node does nothing for other
-    /// jobs meanwhile
+    /// Seconds that one try of an image may take at most, whatever pullPolicy.timeoutSeconds of its job says
     #[arg(long, value_name = "SECONDS", env = "SWAPLET_WARM_TRY_SECONDS_MAX", default_value_t = TRY_SECONDS)]
     #[arg(value_parser = clap::value_parser!(u32).range(60..=86_400))]
     warm_try_seconds_max: u32,
+    /// Who does ImagePullJobs and ImageListPullJobs where OpenKruise's CRDs are there
+    #[arg(long, value_enum, default_value_t = WarmCoexistArg::Auto, env = "SWAPLET_WARM_COEXIST")]
+    warm_coexist: WarmCoexistArg,
     /// Let nodes with the startup taint wait for the jobs of this namespace, too (repeatable): whoever may make jobs there can delay each new
     /// node. They always wait for --warm-exit-images, and for jobs of --state-namespace
     #[arg(long, value_name = "NAMESPACE", env = "SWAPLET_WARM_STARTUP_TAINT_NAMESPACE", value_delimiter = ',')]
@@ -23,7 +26,27 @@ pub(super) struct WarmBoundsArgs {
     warm_startup_taint_namespace: Vec<String>,
 }
 
+/// [`Coexist`] as a flag, for jobs that pull images.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WarmCoexistArg {
+    /// OpenKruise while its manager does them; swaplet where that is gone, or runs with KruiseDaemon or ImagePullJobGate off
+    Auto,
+    /// OpenKruise
+    Defer,
+    /// Swaplet: OpenKruise's manager does none
+    Own,
+}
+
 impl WarmBoundsArgs {
+    /// Who does jobs beside OpenKruise.
+    pub(super) const fn coexist(&self) -> Coexist {
+        match self.warm_coexist {
+            WarmCoexistArg::Auto => Coexist::Auto,
+            WarmCoexistArg::Defer => Coexist::Defer,
+            WarmCoexistArg::Own => Coexist::Own,
+        }
+    }
+
     /// What one try of an image may take at most.
     pub(super) fn longest_try(&self) -> Duration {
         Duration::from_secs(self.warm_try_seconds_max.into())

@@ -7,7 +7,7 @@ use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
 use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, Seen, Signals, Terminator, gate_is_on};
+use swaplet_core::terminate::openkruise::{Coexist, Daemon, Daemons, Seen, Signals, Terminator, gate_is_on, leaves_pull_jobs};
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{LISTED, Life};
@@ -249,4 +249,30 @@ fn a_node_has_the_daemon_while_a_ready_pod_of_it_is_there() {
     assert_eq!(daemons.on("n"), Daemon::NotReady);
     assert_eq!(daemons.remove("b").as_deref(), Some("n"));
     assert_eq!((daemons.on("n"), daemons.remove("b")), (Daemon::None, None));
+}
+
+#[test]
+fn i1_jobs_that_pull_images_are_left_to_openkruise_only_while_its_manager_does_them() {
+    use Coexist::{Auto, Defer, Own};
+    let manager = |gates: &str| Signals {
+        command_lines: Seen::Found(vec![format!("--feature-gates={gates}")]),
+        webhooks: Seen::Found(()),
+        lease: Seen::Found(true),
+        other_kinds: true,
+    };
+    let is_left = |coexist, signals: &Signals| leaves_pull_jobs(coexist, signals).is_some();
+    for off in ["KruiseDaemon=false", "AllBeta=false", "ImagePullJobGate=false"] {
+        assert_eq!((is_left(Auto, &manager(off)), is_left(Defer, &manager(off))), (false, true), "{off}");
+    }
+    // Before the gate came the manager did them without, and with the gate off by default its webhook lets none be made.
+    for on in
+        ["ImagePullJobGate=true", "", "AllBeta=false,KruiseDaemon=true", "ImagePullJobGate=false,PreDownloadImageForInPlaceUpdate=true"]
+    {
+        assert_eq!((is_left(Auto, &manager(on)), is_left(Own, &manager(on))), (true, false), "{on}");
+    }
+    let gone = Signals { webhooks: Seen::Missing, lease: Seen::Found(false), command_lines: Seen::Missing, ..manager("") };
+    assert!(!is_left(Auto, &gone), "its CRDs were kept");
+    let hidden = Signals { webhooks: Seen::Hidden, command_lines: Seen::Hidden, ..gone };
+    let why = leaves_pull_jobs(Auto, &hidden).unwrap();
+    assert!(why.contains("--warm-coexist=own") && why.contains("deploy/openkruise.yaml"), "{why}");
 }

@@ -185,3 +185,60 @@ fn a9_no_job_may_try_an_image_for_longer_than_the_installation_says() {
     assert_eq!(limits(&spec(2_147_483_647), 1, 0, seconds(1800)).timeout, seconds(1800));
     assert_eq!(limits(&spec(60), 1, 0, seconds(1800)).timeout, seconds(60));
 }
+
+#[test]
+fn d6_a_pull_that_hangs_keeps_others_from_its_node_for_a_minute_only_and_is_said() {
+    let mut node = Node::with(&[A], Limits { timeout: seconds(600), ..LIMITS });
+    node.creates(A, "u").after(59).is_silent();
+    let held = |node: &Node| node.warming.held(node.now).map(|(_, is_slow)| is_slow).collect::<Vec<_>>();
+    assert_eq!((held(&node), node.warming.waits().slow), (vec![false], 0));
+    node.after(1).is_silent();
+    assert_eq!((held(&node), node.warming.waits().first_slow.clone()), (vec![true], Some(("n".into(), A.into()))));
+    assert_eq!(node.ends(), [None], "it goes on");
+}
+
+#[test]
+fn d6_who_waits_for_pods_of_others_is_said() {
+    let mut node = Node::new(&[A]);
+    let taken = |_: &str| Elsewhere { taken: true, wanted: false };
+    assert_eq!((node.warming.step(node.now, taken), node.warming.waits().elsewhere), (Vec::new(), 1));
+    node.creates(A, "u");
+    assert_eq!(node.warming.waits().elsewhere, 0);
+}
+
+/// A kubelet that pulls does not end the pod.
+#[test]
+fn d6_a_pod_that_was_deleted_and_does_not_go_is_said_and_replaced() {
+    let mut node = Node::with(&[A, B], LIMITS);
+    node.creates(A, "u").after(100);
+    let action = node.step().unwrap();
+    node.answers(&action, Answer::Done);
+    let going = |uid| WarmerPod { deleting: true, ..pod(uid, A, None, &nothing()) };
+    node.sees(going("u")).after(119).is_silent();
+    assert_eq!(node.warming.waits().stuck, 0);
+    node.after(1);
+    assert_eq!(node.step(), None);
+    let Some(Action::Create { images, number: 1, .. }) = node.step() else { panic!("no other pod") };
+    assert_eq!((&images[..], node.warming.waits().first_stuck.as_deref()), (&[Box::from(A)][..], Some("n")));
+    let action = Action::Create { shape: swaplet_core::warm::pod::Shape::InPlace, images, number: 1 };
+    node.answers(&action, Answer::Pod(Box::new(pod("v", A, None, &running("c0", A)))));
+    // What is told of the old one later changes nothing, and its end is the end of the message.
+    node.sees(going("u")).swaps("v", A, B, "c0").is_silent();
+    node.warming.pod_is_gone("u", node.now);
+    node.is_silent();
+    assert_eq!((node.warming.waits().stuck, node.warming.active().count()), (0, 1));
+}
+
+/// Statuses are counted only then.
+#[test]
+fn bug9_where_nothing_happens_nothing_has_changed() {
+    let mut node = Node::new(&[A]);
+    node.creates(A, "u");
+    assert!(node.warming.take_changed());
+    node.after(1).is_silent();
+    node.warming.pod_is_gone("of somebody else", node.now);
+    assert_eq!(node.warming.hear("of somebody else", &Pulled { image: A.into(), took: None, bytes: None }), None);
+    assert!(!node.warming.take_changed());
+    node.sees(pod("u", A, None, &running("c0", A)));
+    assert!(node.warming.take_changed());
+}

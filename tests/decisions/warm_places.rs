@@ -7,20 +7,24 @@ use kube::core::Selector;
 use serde_json::{Value, json};
 use swaplet_controller::warm::write::{self, Warmers};
 use swaplet_core::warm::pod::Shape;
-use swaplet_core::warm::pull_job::object::{PodWishes, Targets};
+use swaplet_core::warm::pull_job::object::{JobKind, PodWishes, Targets};
 use swaplet_core::warm::pull_job::{TargetNode, wants};
 use swaplet_core::warm::warming::shape::Shapes;
 
-fn in_place() -> Value {
-    let warmers = Warmers {
+fn warmers() -> Warmers {
+    Warmers {
         namespace: "w".into(),
         run: "r".into(),
         park_image: "r.example/park:1".into(),
         job: None,
+        owner: None,
         wishes: PodWishes::default(),
         life_seconds: 600,
-    };
-    write::pod(&warmers, "node", Shape::InPlace, &["r.example/a:1".into()], 1)
+    }
+}
+
+fn in_place() -> Value {
+    write::pod(&warmers(), "node", Shape::InPlace, &["r.example/a:1".into()], 1)
 }
 
 /// A folder can be covered by a volume of the image; a file at the root cannot.
@@ -67,4 +71,17 @@ fn a3_a_job_comes_to_the_control_plane_only_where_its_selector_names_it() {
     assert!(!wanted(&absent, true), "to leave a role out is not to name it");
     assert!(wanted(&Targets::Names(BTreeSet::from(["n".into()])), true), "a name is a name");
     assert!(wanted(&Targets::Pods(Selector::default()), true), "where the pods of the job's namespace are");
+}
+
+/// A Service may select its labels, and so may a workload.
+#[test]
+fn i9_a_warmer_pod_is_never_ready_and_is_owned_by_its_job_where_that_is_in_its_namespace() {
+    assert_eq!(in_place()["spec"]["readinessGates"], json!([{"conditionType": "swaplet.io/never-ready"}]));
+    assert!(in_place()["metadata"]["ownerReferences"].is_null());
+    let job = Some(("w".into(), "uid".into()));
+    let owned = Warmers { job, owner: Some((JobKind::ImageListPullJob, "l".into())), ..warmers() };
+    let pod = write::pod(&owned, "node", Shape::InPlace, &["r.example/a:1".into()], 1);
+    let owner =
+        json!([{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "ImageListPullJob", "name": "l", "uid": "uid", "controller": true}]);
+    assert_eq!(pod["metadata"]["ownerReferences"], owner);
 }

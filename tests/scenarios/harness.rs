@@ -220,6 +220,7 @@ impl World {
                 startup_taint_timeout: None,
                 startup_taint_namespaces: BTreeSet::new(),
                 longest_try: Duration::from_secs(1800),
+                coexist: swaplet_core::terminate::openkruise::Coexist::default(),
                 image_caches: None,
                 sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::new(["team", "note"].map(str::to_owned)),
                 resolve: crate::pull_jobs::no_registry(),

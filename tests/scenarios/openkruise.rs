@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Its manager, with these feature gates.
-    async fn start_manager(&self, feature_gates: &str) {
+    pub async fn start_manager(&self, feature_gates: &str) {
         self.request(Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", JSON, &webhook_kind()).await;
         let webhooks = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",

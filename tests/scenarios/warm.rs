@@ -161,6 +161,7 @@ fn job(images: Vec<Box<str>>, parallelism: usize) -> Job {
         run: "run1".into(),
         park_image: PARK.into(),
         job: None,
+        owner: None,
         wishes: PodWishes::default(),
         life_seconds: 86_400,
     };

@@ -35,6 +35,7 @@ park-image-paths: set parkImagePaths
 predownload: set predownload.enabled
 node-classes: set nodes.classes
 coexist: set openkruise.coexist
+warm-coexist: set openkruise.warmCoexist
 namespace: set namespaces
 docker-config: set registry.secret
 plain-http: set registry.plainHttp

@@ -170,6 +170,9 @@ subjects: {{- include "swaplet.subjects" $root | nindent 2 }}
 - --warm-startup-taint
 - --warm-startup-taint-timeout={{ .Values.warm.jobs.startupTaintSeconds }}
 {{- end }}
+{{- if ne .Values.openkruise.warmCoexist "auto" }}
+- --warm-coexist={{ .Values.openkruise.warmCoexist }}
+{{- end }}
 - --warm-try-seconds-max={{ .Values.warm.jobs.trySecondsMax }}
 {{- if .Values.warm.jobs.pinPrivateRegistries }}
 - --pin-private-registries

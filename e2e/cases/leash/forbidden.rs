@@ -13,6 +13,7 @@ use super::legal::warmers;
 use super::pods::{DIGEST, OTHER};
 use super::table::{Accounts, Filling};
 use super::{Leashed, closed};
+use crate::pull_jobs::crds_are_there;
 use crate::restart::install_crd;
 use crate::world::kubectl;
 
@@ -102,6 +103,7 @@ async fn what_no_token_of_ours_can_make_or_delete() {
 #[tokio::test]
 async fn what_no_token_of_ours_can_say_or_keep() {
     install_crd().await;
+    crds_are_there().await;
     let leashed = Leashed::new("leash-keeps").await;
     leashed.pods_are_there().await;
     let mut filling = leashed.filling().await;
@@ -124,21 +126,36 @@ async fn what_no_token_of_ours_can_say_or_keep() {
     };
     let mut asked = request("asked");
     asked["metadata"]["finalizers"] = json!(["theirs.example/f"]);
+    let job = |name: &str| {
+        let mut job = of("ImagePullJob", "apps.kruise.io/v1alpha1", name);
+        job["metadata"]["finalizers"] = json!(["apps.kruise.io/deletion-protection", "theirs.example/f"]);
+        job["spec"] = json!({"image": "any.example/image:v1", "completionPolicy": {}});
+        job
+    };
     let lease = of("Lease", "coordination.k8s.io/v1", "theirs");
-    let objects = json!([verdicts, of("ConfigMap", "v1", "settings"), lease, event, asked, request("completed")]);
+    let objects =
+        json!([verdicts, of("ConfigMap", "v1", "settings"), lease, event, asked, request("completed"), job("leaving"), job("staying")]);
     leashed.make(&objects).await;
     let done = r#"{"status": {"phase": "Completed"}}"#;
     kubectl(&["patch", "containerrecreaterequest", "completed", "-n", &ns, "--subresource=status", "--type=merge", "-p", done]).await;
 
+    kubectl(&["delete", "imagepulljob", "leaving", "-n", &ns, "--wait=false"]).await;
+
     let accounts = Accounts::of(&ns).await;
     let mut denied = 0;
-    for table in [include_str!("tables/events.yaml"), include_str!("tables/state.yaml"), include_str!("tables/own-requests.yaml")] {
+    for table in [
+        include_str!("tables/events.yaml"),
+        include_str!("tables/state.yaml"),
+        include_str!("tables/own-requests.yaml"),
+        include_str!("tables/own-jobs.yaml"),
+    ] {
         leashed.table_is_on(table, &accounts, &filling).await;
         denied += leashed.all_writes_of(table, &accounts, &filling).await;
     }
     println!("{denied} writes of Events, requests and what swaplet keeps were denied");
-    kubectl(&["patch", "containerrecreaterequest", "asked", "-n", &ns, "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#])
-        .await;
+    for (kind, name) in [("containerrecreaterequest", "asked"), ("imagepulljob", "leaving"), ("imagepulljob", "staying")] {
+        kubectl(&["patch", kind, name, "-n", &ns, "--type=merge", "-p", r#"{"metadata": {"finalizers": null}}"#]).await;
+    }
     leashed.done().await;
 }
 

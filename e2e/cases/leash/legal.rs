@@ -42,6 +42,7 @@ pub fn warmers(leashed: &Leashed) -> Warmers {
         run: "run1".into(),
         park_image: leashed.world.images.park.as_str().into(),
         job: None,
+        owner: None,
         wishes: PodWishes { pull_secrets: vec!["secret".into()], ..PodWishes::default() },
         life_seconds: 600,
     }

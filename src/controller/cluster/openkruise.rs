@@ -3,7 +3,7 @@
 
 mod beside;
 mod followed;
-mod manager;
+pub(crate) mod manager;
 pub mod observe;
 
 use std::collections::HashMap;

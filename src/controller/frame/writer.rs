@@ -22,6 +22,7 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::report::decision::{Action, Swap};
 use swaplet_core::warm::predownload::workload::{Workload, WorkloadKind};
+use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use tokio::time::timeout;
 
 use super::lease::Leadership;
@@ -53,6 +54,8 @@ pub enum TargetKind {
     Job,
     /// Never written, only told about.
     Workload(WorkloadKind),
+    /// A job that pulls images.
+    PullJob(JobKind),
 }
 
 impl Target {
@@ -67,6 +70,12 @@ impl Target {
     pub fn of_workload(workload: &Workload) -> Self {
         let kind = TargetKind::Workload(workload.kind);
         Self { kind, namespace: workload.namespace.clone(), name: workload.name.clone(), uid: workload.uid.clone() }
+    }
+
+    /// The address of a job that pulls images.
+    #[must_use]
+    pub fn of_pull_job(job: &PullJob) -> Self {
+        Self { kind: TargetKind::PullJob(job.kind), namespace: job.namespace.clone(), name: job.name.clone(), uid: job.uid.clone() }
     }
 
     /// The address of the pod's Job.

@@ -94,6 +94,7 @@ impl World {
                 startup_taint_timeout: None,
                 startup_taint_namespaces: BTreeSet::new(),
                 longest_try: Duration::from_secs(1800),
+                coexist: swaplet_core::terminate::openkruise::Coexist::default(),
                 image_caches: Some(CacheOptions { exit_image: None, size: 20, retention_days: 7 }),
                 sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
                 shape: ShapeChoice::Auto,

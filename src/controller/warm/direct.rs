@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use super::write::Warmers;
 use crate::frame::clock::Clock;
-use crate::frame::list::words;
+use crate::frame::list::{list_with, words};
 use crate::frame::watch::{Event, watch_selected};
 use crate::frame::writer::Writer;
 
@@ -337,7 +337,7 @@ impl Run {
     }
 
     async fn delete_all(&self, pods: &Api<WarmerPodWire>, ours: &ListParams) -> Result<(), String> {
-        for pod in pods.list(ours).await.map_err(|error| words(&error))?.items.into_iter().filter_map(WarmerPodWire::read) {
+        for pod in list_with(pods, ours.clone(), WarmerPodWire::read).await.map_err(|error| words(&error))? {
             if pod.deleting {
                 continue;
             }

@@ -7,11 +7,13 @@
 mod caches;
 mod driver;
 mod entry;
+mod finalizers;
 mod isolation;
 mod messages;
 mod nodes;
 mod observe;
 mod observe_caches;
+mod orphans;
 mod rights;
 mod room;
 mod taints;
@@ -30,17 +32,16 @@ use swaplet_core::warm::warming::startup_taint::StartupTaints;
 use crate::frame::connection::namespaces::Namespaces;
 use crate::frame::isolated::defects::read;
 use crate::frame::watch::Event;
+use crate::frame::writer::report::Notice;
 pub use caches::CacheNews;
 use caches::Caches;
 pub use driver::{WarmSettings, run};
 use entry::{Entry, exit_images};
+use finalizers::Finalizers;
 use isolation::Jobs;
 pub use messages::{Asked, Happened, PullAnswer, PullWrite};
 use nodes::Nodes;
 use room::{Room, Turns};
-
-/// The wait before a deletion of the same pod is sent again.
-const DELETE_AGAIN: Duration = Duration::from_secs(5);
 
 /// A job: its kind, namespace and name.
 pub type Key = (JobKind, Box<str>, Box<str>);
@@ -72,12 +73,15 @@ pub struct PullJobs {
     pods: BTreeMap<Box<str>, WarmerPod>,
     /// Pods that are being deleted by us, with when that may be sent again.
     deletions: BTreeMap<Box<str>, Duration>,
+    finalizers: Finalizers,
     lists: BTreeMap<JobKind, BTreeSet<Key>>,
     pod_list: BTreeSet<Box<str>>,
     jobs_seen: BTreeSet<JobKind>,
     pods_seen: bool,
     /// How long pulls took, as far as that was not asked yet.
     pulls: Vec<Duration>,
+    /// What is to be told, as far as that was not asked yet.
+    notices: Vec<Notice>,
 }
 
 impl PullJobs {
@@ -99,11 +103,13 @@ impl PullJobs {
             turns: Turns::default(),
             pods: BTreeMap::new(),
             deletions: BTreeMap::new(),
+            finalizers: Finalizers::default(),
             lists: BTreeMap::new(),
             pod_list: BTreeSet::new(),
             jobs_seen: BTreeSet::new(),
             pods_seen: false,
             pulls: Vec::new(),
+            notices: Vec::new(),
         }
     }
 
@@ -129,16 +135,24 @@ impl PullJobs {
         std::mem::take(&mut self.pulls)
     }
 
-    /// Takes notice of it.
-    pub fn take(&mut self, happened: Happened, now: Now) {
+    /// What is to be told since this was asked the last time.
+    pub fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Takes notice of it; whether there may be something to do. Most of what is told of nodes are heartbeats.
+    pub fn take(&mut self, happened: Happened, now: Now) -> bool {
         match happened {
             Happened::Job(kind, event) => self.see_job(kind, event),
             Happened::Node(event) => {
-                let ready_again = self.nodes.see(event, now.since_start);
-                if let Some(node) = ready_again {
+                let changes = self.nodes.see(event, now.since_start);
+                if let Some(node) = changes.ready_again {
                     self.jobs.each(now.since_start, |_, entry| entry.node_is_ready_again(&node, now.since_start));
                 }
-                self.jobs.all.values_mut().for_each(Entry::nodes_have_changed);
+                for node in changes.nodes {
+                    self.jobs.all.values_mut().for_each(|entry| entry.node_has_changed(&node));
+                }
+                return changes.is_news;
             }
             Happened::Pod(event) => self.see_pod(event, now.since_start),
             Happened::Selected(query, event) => {
@@ -165,6 +179,7 @@ impl PullJobs {
             Happened::ImageCaches(news) => self.see_caches(news),
             Happened::Written(written) => self.written(*written, now),
         }
+        true
     }
 
     fn see_caches(&mut self, news: CacheNews) {
@@ -181,7 +196,8 @@ impl PullJobs {
         match event {
             Event::ListStart => {
                 let listed = self.jobs.all.iter().filter(|(key, entry)| key.0 == kind && entry.has_object());
-                self.lists.insert(kind, listed.map(|(key, _)| key.clone()).collect());
+                let listed = listed.map(|(key, _)| key).chain(self.finalizers.keys().filter(|key| key.0 == kind));
+                self.lists.insert(kind, listed.cloned().collect());
             }
             Event::Listed(job) | Event::Applied(job) => {
                 if let Some(job) = read("job", || PullJob::read(kind, job)) {
@@ -191,11 +207,13 @@ impl PullJobs {
             Event::ListEnd => {
                 self.jobs_seen.insert(kind);
                 for key in self.lists.remove(&kind).unwrap_or_default() {
+                    self.finalizers.forget(&key);
                     self.jobs.all.remove(&key);
                 }
             }
             Event::Deleted(job) => {
                 if let Some(job) = read("job", || PullJob::read(kind, job)) {
+                    self.finalizers.forget(&key_of(&job));
                     self.jobs.all.remove(&key_of(&job));
                 }
             }
@@ -211,6 +229,7 @@ impl PullJobs {
         if let Some(list) = self.lists.get_mut(&job.kind) {
             list.remove(&key);
         }
+        self.finalizers.see(&key, &job);
         if job.deleting {
             self.jobs.all.remove(&key);
             return;
@@ -270,6 +289,7 @@ impl PullJobs {
         }
         self.jobs.each(now.since_start, |_, entry| entry.prepare(&self.settings, &self.nodes, &self.pods, now));
         let mut writes = self.make_caches(now.since_start);
+        writes.extend(self.finalizers.step(now.since_start));
         let leaving = self.leaving(now.since_start);
         self.jobs.each(now.since_start, |_, entry| {
             entry.bound(leaving.get(entry.uid()).copied().unwrap_or_default(), self.settings.longest_try)
@@ -301,34 +321,6 @@ impl PullJobs {
         self.jobs.take_defects()
     }
 
-    /// Those of the strays that are to go.
-    fn orphans(&self, now: Duration) -> impl Iterator<Item = &WarmerPod> {
-        self.strays().filter(move |pod| !self.jobs.leave_alone(pod, now))
-    }
-
-    /// Pods that belong to no job that is under way. Those of jobs in other namespaces are not ours to judge.
-    fn strays(&self) -> impl Iterator<Item = &WarmerPod> {
-        let is_ours = |pod: &&WarmerPod| pod.job == self.exit_images || self.namespaces.contain(&pod.job_namespace);
-        let known = self.pods.values().filter(is_ours);
-        known.filter(|pod| !self.jobs.all.values().any(|entry| entry.owns(pod)))
-    }
-
-    /// How many pods each job still has that it does not need any more. Those of a node that does not answer stay for ever, and pull
-    /// nothing.
-    fn leaving(&self, now: Duration) -> BTreeMap<Box<str>, usize> {
-        let mut leaving = BTreeMap::new();
-        let may_pull = |pod: &&WarmerPod| self.nodes.all.get(&pod.node).is_some_and(|node| node.ready);
-        self.orphans(now).filter(may_pull).for_each(|pod| *leaving.entry(pod.job.clone()).or_default() += 1);
-        leaving
-    }
-
-    fn delete_orphans(&mut self, now: Duration) -> Vec<PullWrite> {
-        let is_due = |pod: &&WarmerPod| !pod.deleting && self.deletions.get(&pod.uid).is_none_or(|again| *again <= now);
-        let orphans: Vec<WarmerPod> = self.orphans(now).filter(is_due).cloned().collect();
-        self.deletions.extend(orphans.iter().map(|pod| (pod.uid.clone(), now + DELETE_AGAIN)));
-        orphans.into_iter().map(|pod| PullWrite::DeletePod(Box::new(pod))).collect()
-    }
-
     /// What one job has proved counts for the others, where their pods would prove the same.
     fn share(&mut self, now: Duration) {
         let mut found = Vec::new();
@@ -343,9 +335,12 @@ impl PullJobs {
                         tracing::info!(%namespace, job = %name, node = %ended.node, image = %ended.image, "the image is on the node");
                         found.push((key.clone(), ended));
                     }
-                    End::Failed(why) => {
-                        tracing::warn!(%namespace, job = %name, node = %ended.node, image = %ended.image, %why, "the image is not on the node");
-                    }
+                    End::Failed(why) => match self.jobs.all.get_mut(&key).and_then(|entry| entry.notice(&ended, why)) {
+                        Some(notice) => self.notices.push(notice),
+                        None => {
+                            tracing::warn!(%namespace, job = %name, node = %ended.node, image = %ended.image, %why, "the image is not on the node");
+                        }
+                    },
                 }
             }
         }
@@ -371,6 +366,7 @@ impl PullJobs {
             (PullWrite::DeleteJob(job), PullAnswer::Deleted(_)) => {
                 self.jobs.with(&key_of(&job), since_start, |entry| entry.deletion_was_sent(since_start));
             }
+            (PullWrite::Release(job), PullAnswer::Deleted(Ok(()))) => self.finalizers.written(&job),
             (PullWrite::Untaint(untaint), PullAnswer::Warm(answer)) => self.untainted(&untaint, &answer, since_start),
             (PullWrite::CreateCache(cache), PullAnswer::Cache(outcome)) => {
                 self.caches.iter_mut().for_each(|caches| caches.was_written(&cache, &outcome, since_start));
@@ -384,7 +380,8 @@ impl PullJobs {
     #[must_use]
     pub fn next_due(&self, now: Now) -> Option<Duration> {
         let of_taints = self.nodes.startup_taints.as_ref().and_then(|taints| taints.next_due(now.since_start));
-        self.jobs.all.values().filter_map(|entry| entry.next_due(now)).chain(of_taints).min()
+        let of_jobs = self.jobs.all.values().filter_map(|entry| entry.next_due(now));
+        of_jobs.chain(of_taints).chain(self.finalizers.next_due()).min()
     }
 }
 

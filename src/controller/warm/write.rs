@@ -13,7 +13,7 @@ use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
 use kube::core::Request;
 use serde_json::Value;
 use swaplet_core::warm::pod::{BEFORE, CONTAINER, IMAGE, RUN, WarmerPod, WarmerPodWire};
-use swaplet_core::warm::pull_job::object::PodWishes;
+use swaplet_core::warm::pull_job::object::{JobKind, PodWishes};
 use swaplet_core::warm::warming::{Action, Answer};
 
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer, params, test};
@@ -30,6 +30,9 @@ pub struct Warmers {
     pub park_image: Box<str>,
     /// The namespace and the uid of the job that they are for, if they are for one.
     pub job: Option<(Box<str>, Box<str>)>,
+    /// The kind and the name of that job, where the pods are in its namespace: it owns them, so that no workload with a selector for their
+    /// labels takes them for its own.
+    pub owner: Option<(JobKind, Box<str>)>,
     /// What they have to be like. Secrets are named, and never read.
     pub wishes: PodWishes,
     /// After so many seconds the kubelet ends a pod, also where nobody is left to delete it.

@@ -145,6 +145,8 @@ pub enum Reason {
     CreatedImagePullJob,
     /// It is not; OpenKruise's word for it.
     FailedCreateImagePullJob,
+    /// An image of a job is not on a node; OpenKruise's word for it.
+    PullImageFailed,
     /// The sidecars have ended and the pod is finished.
     SidecarEnded,
     /// The pod is Failed although every main container exited with 0.
@@ -154,18 +156,16 @@ pub enum Reason {
     /// The pod is Failed although every main container exited with 0, after a `ContainerRecreateRequest`.
     PodFailedAfterRecreate,
 
-    // What became of a write.
+    // What became of a write, and a defect of ours.
     /// The API server forbids the write.
     WriteDenied,
-
-    // A defect of ours.
     /// The decision about the pod broke off.
     DecisionFailed,
 }
 
 impl Reason {
     /// Every reason, in the order of the enum.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 70] = [
         Self::PodDeleting,
         Self::PodFinished,
         Self::RestartPolicyAlways,
@@ -229,6 +229,7 @@ impl Reason {
         Self::RestartOnForbidden,
         Self::CreatedImagePullJob,
         Self::FailedCreateImagePullJob,
+        Self::PullImageFailed,
         Self::SidecarEnded,
         Self::PodFailedAfterSwap,
         Self::PodFailedAfterFinish,
@@ -304,6 +305,7 @@ impl Reason {
             Self::RestartOnForbidden => "RestartOnForbidden",
             Self::CreatedImagePullJob => "CreatedImagePullJob",
             Self::FailedCreateImagePullJob => "FailedCreateImagePullJob",
+            Self::PullImageFailed => "PullImageFailed",
             Self::SidecarEnded => "SidecarEnded",
             Self::PodFailedAfterSwap => "PodFailedAfterSwap",
             Self::PodFailedAfterFinish => "PodFailedAfterFinish",
@@ -381,7 +383,7 @@ impl Reason {
     /// Whether it is about images that are pulled before pods need them.
     #[must_use]
     pub const fn regards_pull(self) -> bool {
-        matches!(self, Self::CreatedImagePullJob | Self::FailedCreateImagePullJob)
+        matches!(self, Self::CreatedImagePullJob | Self::FailedCreateImagePullJob | Self::PullImageFailed)
     }
 
     /// Whether it is true of the pod's Job, and told of that, once, whatever the number of its pods.

@@ -98,6 +98,43 @@ impl Signals {
     }
 }
 
+/// Who does jobs that pull images where OpenKruise's CRDs are served: nothing where swaplet does, or why they are left.
+///
+/// OpenKruise's manager takes up each such job, and two would write over each other's status. It does none without its daemon, or with the
+/// gate off. Where neither is said it depends on its version; and where the gate is off by default, its webhook lets no job be made.
+#[must_use]
+pub fn leaves_pull_jobs(coexist: Coexist, signals: &Signals) -> Option<&'static str> {
+    if coexist == Coexist::Own {
+        return None;
+    }
+    if coexist == Coexist::Defer {
+        return Some("--warm-coexist=defer leaves them to it while its CRDs are there");
+    }
+    let there = signals.webhooks == Seen::Found(()) || signals.lease == Seen::Found(true);
+    let blind = signals.webhooks == Seen::Hidden || signals.lease == Seen::Hidden;
+    match &signals.command_lines {
+        _ if !there && !blind => None,
+        Seen::Found(lines) if pull_jobs_are_off(lines) => None,
+        Seen::Found(_) => Some(
+            "its manager does them, or lets none be made: where its daemon does not run, switch KruiseDaemon or ImagePullJobGate off, or say \
+             --warm-coexist=own",
+        ),
+        Seen::Missing | Seen::Hidden => Some(
+            "whether it does them cannot be seen: allow swaplet to read its Deployment (deploy/openkruise.yaml), or say --warm-coexist=own",
+        ),
+    }
+}
+
+/// Whether a manager with these flags does no job that pulls images.
+fn pull_jobs_are_off(command_line: &[String]) -> bool {
+    let gate = |wanted: &str| feature_gates(command_line).filter(|(name, _)| *name == wanted).last().map(|(_, on)| on);
+    // A gate of pre-downloads switches that of the jobs on (OpenKruise: `features.SetDefaultFeatureGates`).
+    let pre_downloads =
+        ["PreDownloadImageForInPlaceUpdate", "PreDownloadImageForDaemonSetUpdate"].map(|name| gate(name).or_else(|| gate("AllAlpha")));
+    gate("KruiseDaemon").or_else(|| gate("AllBeta")) == Some(false)
+        || gate("ImagePullJobGate") == Some(false) && !pre_downloads.contains(&Some(true))
+}
+
 /// The feature gate `SidecarTerminator`, as the flags of the manager set it: off where nothing is said; `AllAlpha` counts where the
 /// gate itself is not named; without `KruiseDaemon` it is forced off (OpenKruise: `features.SetDefaultFeatureGates`).
 #[must_use]

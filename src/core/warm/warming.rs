@@ -8,6 +8,7 @@
 //!
 //! [`Warming`] knows all nodes and answers with at most one [`Action`] per node. Time comes in as an argument, as everywhere here.
 
+mod action;
 pub mod evidence;
 mod image;
 pub mod known;
@@ -16,108 +17,20 @@ pub mod nodes;
 pub mod pulled;
 pub mod shape;
 pub mod startup_taint;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use self::action::{Action, Answer, End, Ended, Limits};
 pub use self::image::ImageProgress;
+pub(crate) use self::node::SLOW;
 use self::node::{NodeProgress, Slots};
 use self::pulled::Pulled;
 use self::shape::Shapes;
+pub use self::waits::Waits;
 use crate::isolated::isolated;
-use crate::warm::pod::{Shape, WarmerPod};
-
-/// What bounds the work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// How many nodes may pull at a time.
-    pub parallelism: usize,
-    /// How long one try of an image may take, and how long a node is waited for that is not Ready.
-    pub timeout: Duration,
-    /// How many tries of an image may fail before it has failed; the same for pods of a node that get lost.
-    pub backoff_limit: u32,
-    /// How long after it was asked the last time a node is asked for all images again, as one may have been removed or its tag have moved
-    /// meanwhile; `None`: never.
-    pub ask_again: Option<Duration>,
-}
-
-/// What became of an image on a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The pod's status has proved that it is there.
-    Succeeded,
-    /// It is not, or nobody knows; why.
-    Failed(Box<str>),
-}
-
-/// One write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Make a warmer pod.
-    Create {
-        /// What it is.
-        shape: Shape,
-        /// The images that it begins with; one, unless its shape has a container for each.
-        images: Vec<Box<str>>,
-        /// How many pods the node has had before, so that no two have one name.
-        number: u32,
-    },
-    /// Give the container another image.
-    Swap {
-        /// The pod.
-        name: Box<str>,
-        /// Its uid.
-        uid: Box<str>,
-        /// The index of the container.
-        index: usize,
-        /// The image that it has.
-        from: Box<str>,
-        /// The image that it gets.
-        to: Box<str>,
-        /// The id of the container that is there now, or nothing: the next one will have another.
-        before: Box<str>,
-    },
-    /// Delete the pod.
-    Delete {
-        /// The pod.
-        name: Box<str>,
-        /// Its uid.
-        uid: Box<str>,
-    },
-}
-
-/// What became of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The pod as it is stored now.
-    Pod(Box<WarmerPod>),
-    /// It was done, and the watch will show it.
-    Done,
-    /// The pod is not what it was when this was decided.
-    Conflict,
-    /// The pod, or for a new one the namespace, is not there.
-    Gone,
-    /// The API server forbids it; its words.
-    Denied(String),
-    /// It failed, or nobody knows.
-    Failed {
-        /// How long the server asks to wait.
-        retry_after: Option<Duration>,
-    },
-}
-
-/// What became of one image on one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// The node.
-    pub node: Box<str>,
-    /// The image.
-    pub image: Box<str>,
-    /// What became of it.
-    pub end: End,
-    /// What the kubelet has said of the pull.
-    pub pulled: Option<Pulled>,
-}
+use crate::warm::pod::WarmerPod;
 
 /// What others do on a node who warm images as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,13 +50,27 @@ pub struct Warming {
     skipped: BTreeMap<Box<str>, String>,
     /// Nodes about which a decision has panicked, with what the panic says.
     defects: Vec<(Box<str>, String)>,
+    /// The node of each pod that was seen, by its uid.
+    pods: BTreeMap<Box<str>, Box<str>>,
+    waits: Waits,
+    /// What is known may be other than when this was asked the last time.
+    changed: bool,
 }
 
 impl Warming {
     /// These images in this order, on no node yet.
     #[must_use]
     pub const fn new(images: Vec<Box<str>>, limits: Limits) -> Self {
-        Self { images, limits, nodes: BTreeMap::new(), skipped: BTreeMap::new(), defects: Vec::new() }
+        Self {
+            images,
+            limits,
+            nodes: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            defects: Vec::new(),
+            pods: BTreeMap::new(),
+            waits: Waits::new(),
+            changed: true,
+        }
     }
 
     /// The images, in their order.
@@ -154,19 +81,23 @@ impl Warming {
 
     /// Adds a node on which images can be warmed, by pods of these shapes.
     pub fn add(&mut self, node: &str, shapes: Shapes, ready: bool, now: Duration) {
+        self.changed = true;
         self.skipped.remove(node);
+        self.forget(node);
         self.nodes.insert(node.into(), NodeProgress::new(&self.images, shapes, ready, now));
     }
 
     /// Adds a node on which none can, and why.
     pub fn skip(&mut self, node: &str, why: String) {
-        self.nodes.remove(node);
+        self.changed = true;
+        self.forget(node);
         self.skipped.insert(node.into(), why);
     }
 
     /// Forgets a node; a pod that is there is left to whoever asks this.
     pub fn leave(&mut self, node: &str) {
-        self.nodes.remove(node);
+        self.changed = true;
+        self.forget(node);
         self.skipped.remove(node);
     }
 
@@ -189,27 +120,28 @@ impl Warming {
 
     /// The images from now on; what is known of those that stay is kept.
     pub fn set_images(&mut self, images: Vec<Box<str>>) {
-        self.images = images;
+        (self.images, self.changed) = (images, true);
         self.nodes.values_mut().for_each(|node| node.set_images(&self.images));
     }
 
     /// Nothing more is tried: what is open has failed.
     pub fn give_up(&mut self, why: &str) {
+        self.changed = true;
         self.nodes.values_mut().for_each(|node| node.fail_all(why));
     }
 
     /// Somebody else has proved that an image is on a node.
     pub fn found(&mut self, node: &str, image: &str, pulled: Option<&Pulled>) {
         if let Some(node) = self.nodes.get_mut(node) {
-            node.found(image, pulled);
+            self.changed |= node.found(image, pulled);
         }
     }
 
     /// Images that have failed on a node get another chance.
     pub fn try_again(&mut self, node: &str, ready: bool, now: Duration) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.try_again(&self.images, ready, now);
-        }
+        let images = std::mem::take(&mut self.images);
+        self.with(node, |node, _| node.try_again(&images, ready, now));
+        self.images = images;
     }
 
     /// Whether a node may be pulling.
@@ -223,9 +155,22 @@ impl Warming {
         self.nodes.iter().filter(|(_, node)| node.is_active()).map(|(name, _)| &**name)
     }
 
-    /// The nodes on which nobody else can pull meanwhile. A pod that is being deleted may hang there for long; its kubelet pulls no more.
-    pub fn held(&self, now: Duration) -> impl Iterator<Item = &str> {
-        self.nodes.iter().filter(move |(_, node)| node.is_active() && !node.hangs(now)).map(|(name, _)| &**name)
+    /// The nodes on which a pod of this is, each with whether its pull takes so long that others need not wait for it. A pod that is being
+    /// deleted may hang there for long, and counts no more after a while.
+    pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
+        let held = self.nodes.iter().filter(move |(_, node)| node.is_active() && !node.hangs(now));
+        held.map(move |(name, node)| (&**name, node.slow(now).is_some()))
+    }
+
+    /// What its nodes wait for, as of the last step.
+    #[must_use]
+    pub const fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Whether what is known may be other than when this was asked the last time.
+    pub const fn take_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.changed, false)
     }
 
     /// Whether one more node may begin.
@@ -259,29 +204,41 @@ impl Warming {
 
     /// A node was seen.
     pub fn see_node(&mut self, node: &str, ready: bool, now: Duration) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.see_ready(ready, now);
-        }
+        self.with(node, |node, _| node.see_ready(ready, now));
     }
 
     /// A node is gone.
     pub fn node_is_gone(&mut self, node: &str) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.node_is_gone();
-        }
+        self.with(node, |node, _| node.node_is_gone());
     }
 
     /// A warmer pod was seen.
     pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
-        if let Some(node) = self.nodes.get_mut(&pod.node) {
-            node.see_pod(pod, now);
-        }
+        let node = pod.node.clone();
+        self.with(&node, |node, _| node.see_pod(pod, now));
     }
 
     /// The pod with this uid is gone.
     pub fn pod_is_gone(&mut self, uid: &str, now: Duration) {
-        for node in self.nodes.values_mut() {
-            node.pod_is_gone(uid, &self.limits, now);
+        if let Some(node) = self.pods.get(uid).cloned() {
+            self.with(&node, |node, limits| node.pod_is_gone(uid, limits, now));
+        }
+    }
+
+    /// Does something that may change a node, and remembers which pods are its own.
+    fn with<T>(&mut self, name: &str, work: impl FnOnce(&mut NodeProgress, &Limits) -> T) -> Option<T> {
+        let node = self.nodes.get_mut(name)?;
+        self.changed = true;
+        node.uids().for_each(|uid| drop(self.pods.remove(uid)));
+        let done = work(node, &self.limits);
+        self.pods.extend(node.uids().map(|uid| (uid.clone(), name.into())));
+        Some(done)
+    }
+
+    /// Forgets a node, with its pods.
+    fn forget(&mut self, name: &str) {
+        if let Some(node) = self.nodes.remove(name) {
+            node.uids().for_each(|uid| drop(self.pods.remove(uid)));
         }
     }
 
@@ -293,7 +250,8 @@ impl Warming {
 
     /// A kubelet has said something of a pull of the pod with this uid; how long it took, where that is news.
     pub fn hear(&mut self, uid: &str, pulled: &Pulled) -> Option<Duration> {
-        self.nodes.values_mut().find_map(|node| node.hear(uid, pulled))
+        let node = self.pods.get(uid)?.clone();
+        self.with(&node, |node, _| node.hear(uid, pulled))?
     }
 
     /// What is to be written now: at most one thing per node, and none where a write is under way. `elsewhere` tells of a node what others
@@ -304,8 +262,14 @@ impl Warming {
         let mut excess = active.saturating_sub(parallelism);
         let wanted = active >= parallelism && self.nodes.iter().any(|(name, node)| node.wants_slot(now) && !elsewhere(name).taken);
         let mut actions = Vec::new();
+        let mut waits = Waits::new();
         for (name, node) in self.nodes.iter_mut().filter(|(_, node)| !node.is_broken) {
             let (free, excessive) = (active < parallelism, excess > 0);
+            waits.note(name, node, now);
+            if node.rests(free && node.wants_slot(now)) {
+                continue;
+            }
+            waits.elsewhere += usize::from(free && node.wants_slot(now) && elsewhere(name).taken);
             let action = isolate(&mut self.defects, name, node, |node| {
                 let elsewhere = elsewhere(name);
                 let (free, is_asked_for) = (free && !elsewhere.taken, elsewhere.wanted);
@@ -314,7 +278,11 @@ impl Warming {
             });
             active += usize::from(matches!(action, Some(Action::Create { .. })));
             excess -= usize::from(excessive && matches!(action, Some(Action::Delete { .. })));
+            self.changed |= action.is_some() || !node.news.is_empty();
             actions.extend(action.map(|action| (name.clone(), action)));
+        }
+        if waits != self.waits {
+            (self.waits, self.changed) = (waits, true);
         }
         self.ask_again(parallelism.saturating_sub(active), now, elsewhere, &mut actions);
         actions
@@ -325,6 +293,7 @@ impl Warming {
         let Some(after) = self.limits.ask_again else { return };
         let is_due = |name: &str, node: &NodeProgress| node.is_to_be_asked_again(after, now) && !elsewhere(name).taken;
         for (name, node) in self.nodes.iter_mut().filter(|(name, node)| is_due(name, node)).take(slots) {
+            self.changed = true;
             let action = isolate(&mut self.defects, name, node, |node| node.ask_again(&self.images, &self.limits, now));
             actions.extend(action.map(|action| (name.clone(), action)));
         }
@@ -332,9 +301,7 @@ impl Warming {
 
     /// What became of a write for this node.
     pub fn written(&mut self, node: &str, action: &Action, answer: Answer, now: Duration) {
-        if let Some(node) = self.nodes.get_mut(node) {
-            node.written(action, answer, &self.limits, now);
-        }
+        self.with(node, |node, limits| node.written(action, answer, limits, now));
     }
 
     /// The nodes about which a decision has panicked since this was asked the last time, with what the panic says. All images that were open

@@ -46,6 +46,7 @@ impl Mock {
             startup_taint_timeout: None,
             startup_taint_namespaces: BTreeSet::new(),
             longest_try: Duration::from_secs(1800),
+            coexist: swaplet_core::terminate::openkruise::Coexist::default(),
             image_caches: None,
             sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
             resolve: crate::pull_jobs::no_registry(),
@@ -129,7 +130,11 @@ impl Mock {
                 let stored = PullJob::read(LIST, serde_json::from_value(self.job.clone()).unwrap()).unwrap();
                 PullAnswer::Reported(Ok(Some(Box::new(stored))))
             }
-            PullWrite::DeleteJob(_) | PullWrite::DeletePod(_) | PullWrite::Untaint(_) | PullWrite::CreateCache(_) => panic!("{write:?}"),
+            PullWrite::DeleteJob(_)
+            | PullWrite::DeletePod(_)
+            | PullWrite::Release(_)
+            | PullWrite::Untaint(_)
+            | PullWrite::CreateCache(_) => panic!("{write:?}"),
         }
     }
 
@@ -205,6 +210,25 @@ fn thirty_images_on_two_hundred_nodes_five_at_a_time() {
     assert_eq!((mock.most_pods, mock.pods.len()), (parallelism, 0), "all slots are used, and no more; no pod is left");
     assert_eq!(writes, nodes * (count + 1), "one write for each image, the first of them a creation, and one deletion per node");
     assert!(writes + reports <= 3 * nodes * count, "{reports} reports");
+}
+
+/// Most of what is told of nodes is that they live.
+#[test]
+fn bug9_a_heartbeat_of_a_node_is_nothing_to_do() {
+    let mut mock = Mock::new(20, 2, 5, "Always");
+    mock.is_listed();
+    mock.second();
+    let seen = |mock: &mut Mock, status: &str| {
+        let node = json!({"metadata": {"name": "n3", "uid": "node-3"}, "status": {"conditions": [{"type": "Ready", "status": status}]}});
+        let time = mock.time();
+        mock.jobs.take(Happened::Node(Event::Applied(serde_json::from_value(node).unwrap())), time)
+    };
+    assert!(!seen(&mut mock, "True") && !seen(&mut mock, "True"));
+    assert!(seen(&mut mock, "False") && !seen(&mut mock, "False") && seen(&mut mock, "True"));
+    while mock.job["status"]["completionTime"].is_null() {
+        mock.second();
+    }
+    assert_eq!((&mock.job["status"]["succeeded"], mock.pods.len()), (&json!(2), 0));
 }
 
 #[test]

@@ -265,6 +265,7 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
         startup_taint_timeout: None,
         startup_taint_namespaces: BTreeSet::new(),
         longest_try: Duration::from_secs(1800),
+        coexist: swaplet_core::terminate::openkruise::Coexist::default(),
         image_caches: None,
         sandbox_keys: swaplet_core::warm::pull_job::sandbox::SandboxKeys::default(),
         resolve: no_registry(),
@@ -278,8 +279,12 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
     let job = json!({"metadata": metadata, "spec": {"image": image(0)}, "status": {}});
     let job: DynamicObject = serde_json::from_value(job).unwrap();
     let node = json!({"metadata": {"name": "n0", "uid": "n0"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    listed(serde_json::from_value(node).unwrap()).into_iter().for_each(|event| jobs.take(Happened::Node(event), now));
-    listed(job.clone()).into_iter().for_each(|event| jobs.take(Happened::Job(ONE, event), now));
+    listed(serde_json::from_value(node).unwrap()).into_iter().for_each(|event| {
+        jobs.take(Happened::Node(event), now);
+    });
+    listed(job.clone()).into_iter().for_each(|event| {
+        jobs.take(Happened::Job(ONE, event), now);
+    });
     for event in [Event::ListStart, Event::ListEnd] {
         jobs.take(Happened::Job(LIST, event), now);
     }

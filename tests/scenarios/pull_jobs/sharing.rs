@@ -52,3 +52,22 @@ async fn a_pull_without_asking_the_registry_does_not_count_for_a_job_that_wants_
     assert_eq!(policies, ["IfNotPresent", "Always"]);
     jobs.is_quiet().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn d6_a_registry_that_hangs_holds_up_its_own_image_only() {
+    let hangs =
+        ImageOptions { slow: vec![("registry.example/app0:*".parse().unwrap(), Duration::from_secs(3000))], ..ImageOptions::default() };
+    let jobs = Jobs::on(1, &hangs).await;
+    let _life = jobs.controller();
+    jobs.create(ONE, "a", json!({"image": image(0), "pullPolicy": {"timeoutSeconds": 900, "backoffLimit": 0}})).await;
+    jobs.wait(10).await;
+    jobs.create(ONE, "b", json!({"image": image(1), "completionPolicy": {"activeDeadlineSeconds": 90}})).await;
+    jobs.wait(10).await;
+    let message = jobs.status(ONE, "b")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("1 node(s) wait for pods of other jobs there"), "{message}");
+    assert_eq!(counts(&jobs.completed(ONE, "b").await), [1, 0, 1, 0, 0], "in its own time");
+    let message = jobs.status(ONE, "a")["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("1 node(s) have pulled for more than 60 s: n0: registry.example/app0:v1"), "{message}");
+    assert_eq!(counts(&jobs.completed(ONE, "a").await), [1, 0, 0, 1, 0]);
+    jobs.is_quiet().await;
+}

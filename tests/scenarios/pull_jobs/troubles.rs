@@ -161,6 +161,59 @@ async fn a_spec_that_cannot_be_used_ends_the_job_and_nothing_else() {
     jobs.is_quiet().await;
 }
 
+/// `kubectl describe` of the job shows them.
+#[tokio::test(start_paused = true)]
+async fn i11_what_is_not_on_a_node_is_told_by_events_on_the_job_ten_at_most() {
+    let jobs = Jobs::on(12, &missing("registry.example/app0:*")).await;
+    let _life = jobs.controller();
+    let policy = json!({"timeoutSeconds": 60, "backoffLimit": 0});
+    jobs.create(LIST, "l", json!({"images": [image(0), image(1)], "parallelism": 12, "pullPolicy": policy})).await;
+    jobs.create(ONE, "good", json!({"image": image(1)})).await;
+    assert_eq!(jobs.completed(LIST, "l").await["failedImageStatuses"][0]["name"], image(0));
+    jobs.completed(ONE, "good").await;
+    let notes = jobs.cluster.world.notes("l");
+    assert_eq!(notes.len(), 10, "{notes:?}");
+    for (reason, note) in &notes {
+        let words = "the image registry.example/app0:v1 is not on node n";
+        assert!(reason == "PullImageFailed" && note.starts_with(words), "{reason}: {note}");
+    }
+    assert!(jobs.cluster.world.notes("good").is_empty(), "what goes well is in the status");
+    jobs.is_quiet().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn i1_where_openkruise_has_left_its_crds_the_jobs_are_done() {
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    jobs.cluster.world.install_node_images().await;
+    let _life = jobs.controller();
+    jobs.create(ONE, "j", json!({"image": image(0)})).await;
+    assert_eq!(counts(&jobs.completed(ONE, "j").await), [1, 0, 1, 0, 0]);
+    jobs.is_quiet().await;
+}
+
+/// Nobody is left who takes it away.
+#[tokio::test(start_paused = true)]
+async fn i2_openkruises_finalizer_is_taken_from_jobs_that_are_deleted_and_from_no_others() {
+    let jobs = Jobs::on(1, &ImageOptions::default()).await;
+    let life = jobs.controller();
+    let finalizers = json!(["apps.kruise.io/deletion-protection", "example.com/theirs"]);
+    jobs.create_with(ONE, &json!({"name": "j", "finalizers": finalizers}), json!({"image": image(0)})).await;
+    jobs.create_with(ONE, &json!({"name": "k", "finalizers": [finalizers[0]]}), json!({"image": image(0)})).await;
+    jobs.completed(ONE, "j").await;
+    jobs.completed(ONE, "k").await;
+    assert_eq!(jobs.find(ONE, "j").unwrap()["metadata"]["finalizers"], finalizers);
+    life.kill();
+    jobs.delete(ONE, "j").await;
+    jobs.delete(ONE, "k").await;
+    jobs.wait(60).await;
+    assert!(jobs.find(ONE, "k").is_some(), "nobody has taken it away");
+    let _next = jobs.controller();
+    jobs.wait(5).await;
+    assert!(jobs.find(ONE, "k").is_none());
+    assert_eq!(jobs.find(ONE, "j").unwrap()["metadata"]["finalizers"], json!(["example.com/theirs"]));
+    jobs.is_quiet().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn where_openkruise_is_installed_the_jobs_are_left_to_it() {
     let jobs = Jobs::on(1, &slow()).await;
@@ -168,6 +221,8 @@ async fn where_openkruise_is_installed_the_jobs_are_left_to_it() {
     jobs.create(ONE, "j", json!({"image": image(0)})).await;
     jobs.wait(15).await;
     assert_eq!(jobs.cluster.pods().len(), 1);
+    jobs.cluster.world.create_namespace("kruise-system").await;
+    jobs.cluster.world.start_manager("ImagePullJobGate=true").await;
     jobs.cluster.world.install_node_images().await;
     jobs.wait(60).await;
     assert_eq!(jobs.cluster.pods().len(), 0, "what was begun is taken back");

@@ -19,6 +19,8 @@ use crate::frame::connection::discovery::Discovery;
 const ANSWER: Duration = Duration::from_secs(30);
 /// The pods of the manager (its own manifest and its Helm chart agree).
 const LABEL: &str = "control-plane=controller-manager";
+/// So many Deployments with that label are looked at.
+const MOST: u32 = 10;
 /// Its Lease (flag `--leader-election-id`).
 const LEASE: &str = "kruise-manager";
 /// Its webhooks.
@@ -73,13 +75,23 @@ impl Manager {
         Ok(self.rights(other_kinds).into_iter().chain([News::Terminator(signals.terminator())]).collect())
     }
 
+    /// By what it shows itself where its CRDs are served; nothing where another look has to tell whether its Lease is renewed.
+    pub async fn signals_of_its_crds(&mut self) -> Result<Option<Signals>, String> {
+        let is_first = self.renewed.is_none();
+        let signals = timeout(ANSWER, self.signals(true)).await.map_err(|_| "no answer in time".to_owned())?;
+        let signals = signals.map_err(|error| error.to_string())?;
+        let is_unclear = is_first && matches!(signals.lease, Seen::Found(_)) && signals.webhooks != Seen::Found(());
+        Ok((!is_unclear).then_some(signals))
+    }
+
     /// It is not there, and no right is missing for what is not there.
     pub fn gone() -> Vec<News> {
         RIGHTS.map(News::Has).into_iter().chain([News::Terminator(Terminator::Absent)]).collect()
     }
 
     async fn signals(&mut self, other_kinds: bool) -> kube::Result<Signals> {
-        let managers = self.deployments.list(&ListParams::default().labels(LABEL)).await;
+        // One page: there is one.
+        let managers = self.deployments.list(&ListParams::default().labels(LABEL).limit(MOST)).await;
         let webhooks = self.webhooks.get_metadata(WEBHOOKS).await;
         let lease = self.leases.get_metadata(LEASE).await;
         Ok(Signals {

@@ -121,6 +121,7 @@ impl Reporter {
             TargetKind::Pod => ("v1", "Pod"),
             TargetKind::Job => ("batch/v1", "Job"),
             TargetKind::Workload(kind) => (kind.api_version(), kind.as_str()),
+            TargetKind::PullJob(kind) => ("apps.kruise.io/v1alpha1", kind.as_str()),
         };
         Event {
             metadata: ObjectMeta {
@@ -168,7 +169,11 @@ fn log(target: &Target, report: &Report) {
     let Target { kind, namespace, name, uid } = target;
     let named = |wanted| (*kind == wanted).then(|| display(name));
     let (pod, job) = (named(TargetKind::Pod), named(TargetKind::Job));
-    let workload = if let TargetKind::Workload(kind) = kind { Some(display(format!("{} {name}", kind.as_str()))) } else { None };
+    let workload = match kind {
+        TargetKind::Workload(kind) => Some(display(format!("{} {name}", kind.as_str()))),
+        TargetKind::PullJob(kind) => Some(display(format!("{} {name}", kind.as_str()))),
+        TargetKind::Pod | TargetKind::Job => None,
+    };
     let reason = report.reason.as_str();
     if report.reason.is_warning() {
         tracing::warn!(%namespace, pod, job, workload, %uid, reason, "{}", report.note);

@@ -10,6 +10,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::image_cache::CacheOptions;
 use swaplet_core::warm::pod::{JOB, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::JobKind;
@@ -20,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, sleep_until};
 
-use super::observe::observe;
+use super::observe::{SharedLook, observe};
 use super::observe_caches::observe_caches;
 use super::rights::{SEE_PULLS, note_rights};
 use super::{Asked, CacheNews, Happened, Now, PodQuery, PullAnswer, PullJobs, PullWrite};
@@ -35,6 +36,7 @@ use crate::frame::watch::many::watch_all_selected;
 use crate::frame::watch::named::NamedWatches;
 use crate::frame::watch::{Event, watch_noted};
 use crate::frame::writer::Writer;
+use crate::frame::writer::report::Reporter;
 use crate::frame::writer::tools::Tools;
 use crate::warm::direct::PULLED;
 use crate::warm::resolve::{Resolve, Resolver};
@@ -62,6 +64,8 @@ pub struct WarmSettings {
     pub startup_taint_namespaces: BTreeSet<Box<str>>,
     /// What one try of an image may take at most, whatever its job says.
     pub longest_try: Duration,
+    /// Who does jobs where OpenKruise's CRDs are served.
+    pub coexist: Coexist,
     /// What is wanted of image caches for nodes whose provider has them, which are billed; `None`: none is made.
     pub image_caches: Option<CacheOptions>,
     /// Which labels and annotations jobs may give to their pods.
@@ -83,6 +87,7 @@ impl fmt::Debug for WarmSettings {
             .field("startup_taint_timeout", &self.startup_taint_timeout)
             .field("startup_taint_namespaces", &self.startup_taint_namespaces)
             .field("longest_try", &self.longest_try)
+            .field("coexist", &self.coexist)
             .field("sandbox_keys", &self.sandbox_keys)
             .finish_non_exhaustive()
     }
@@ -112,6 +117,7 @@ struct Driver {
     /// One for each write that may be under way.
     permits: Arc<Semaphore>,
     writes: JoinSet<Written>,
+    reporter: Reporter,
     metrics: Metrics,
     health: Health,
     images: mpsc::Receiver<Event<DynamicObject>>,
@@ -128,10 +134,11 @@ struct Driver {
 
 impl Driver {
     fn new(discovery: &Discovery, common: &Common, warm: WarmSettings, derived: DerivedImages, tools: Tools) -> Self {
-        let Tools { writer, metrics, health, .. } = tools;
+        let Tools { writer, reporter, metrics, health } = tools;
         let client = discovery.client();
         let ages = metrics.watch_ages.clone();
-        let jobs = |kind| observe(discovery.clone(), kind, common.namespaces.clone(), ages.clone());
+        let (coexist, manager) = (warm.coexist, SharedLook::new(discovery));
+        let jobs = |kind| observe(discovery.clone(), (kind, coexist, manager.clone()), common.namespaces.clone(), ages.clone());
         let pods = common.namespaces.and(&warm.namespace).apis::<WarmerPodWire>(client);
         Self {
             clock: Clock::start(),
@@ -142,6 +149,7 @@ impl Driver {
             writer,
             permits: Arc::new(Semaphore::new(common.concurrency)),
             writes: JoinSet::new(),
+            reporter,
             metrics,
             health,
             derived,
@@ -160,6 +168,7 @@ impl Driver {
         for write in self.jobs.step(now) {
             self.start(write);
         }
+        self.jobs.notices().into_iter().for_each(|notice| self.reporter.tell(notice));
         for (asked, images) in self.jobs.questions(now) {
             let namespace = asked.0.1.clone();
             self.resolver.start(&namespace, asked, images);
@@ -169,12 +178,17 @@ impl Driver {
         self.pulls.follow(self.jobs.pod_namespaces().iter());
         self.metrics.pull_jobs.set(i64::try_from(self.jobs.open()).unwrap_or(i64::MAX));
         let due = self.clock.instant(self.jobs.next_due(now).unwrap_or(now.since_start + IDLE));
-        let first = tokio::select! {
-            happened = self.next() => Some(happened?),
-            () = sleep_until(due) => None,
-        };
-        let Some(first) = first else { return Ok(()) };
-        self.take(first);
+        loop {
+            tokio::select! {
+                happened = self.next() => {
+                    let happened = happened?;
+                    if self.take(happened) {
+                        break;
+                    }
+                }
+                () = sleep_until(due) => return Ok(()),
+            }
+        }
         let together = sleep(TOGETHER);
         tokio::pin!(together);
         loop {
@@ -190,14 +204,16 @@ impl Driver {
         Now { since_start, today: self.started_at.checked_add(since_start).unwrap_or(jiff::Timestamp::MAX) }
     }
 
-    fn take(&mut self, happened: Happened) {
+    /// Whether there may be something to do.
+    fn take(&mut self, happened: Happened) -> bool {
         if let Some(resource) = happened.trouble() {
             self.metrics.watch_trouble(resource);
         }
         note_rights(&self.health, &happened);
         let now = self.now();
-        self.jobs.take(happened, now);
+        let is_news = self.jobs.take(happened, now);
         self.jobs.pulls().into_iter().for_each(|took| self.metrics.pulled(took));
+        is_news
     }
 
     async fn next(&mut self) -> Result<Happened, TaskDied> {
@@ -248,6 +264,7 @@ async fn send(writer: &Writer, write: &PullWrite) -> PullAnswer {
         PullWrite::Report { job, report } => {
             PullAnswer::Reported(writer.report_pull_job(job, report).await.map(|stored| stored.map(Box::new)))
         }
+        PullWrite::Release(job) => PullAnswer::Deleted(writer.release_pull_job(job).await),
         PullWrite::DeleteJob(job) => PullAnswer::Deleted(writer.delete_pull_job(job).await),
         PullWrite::Untaint(untaint) => PullAnswer::Warm(writer.untaint(untaint).await),
         PullWrite::CreateCache(cache) => PullAnswer::Cache(writer.create_image_cache(cache).await),

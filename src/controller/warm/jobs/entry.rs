@@ -3,10 +3,11 @@
 mod caching;
 pub(crate) mod exit_images;
 mod pinning;
+mod reporting;
 mod run;
 mod selected;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::warm::pod::WarmerPod;
 use swaplet_core::warm::pull_job::object::{Completion, PodWishes, PullJob};
 use swaplet_core::warm::pull_job::pins::Pins;
-use swaplet_core::warm::pull_job::{Known, Status, exceeds_deadline, limits, status, time_to_live, unusable};
+use swaplet_core::warm::pull_job::{Status, exceeds_deadline, limits, time_to_live};
 use swaplet_core::warm::warming::pulled::Pulled;
 use swaplet_core::warm::warming::{Action, Answer, End, Ended};
 
@@ -26,16 +27,10 @@ use super::room::Room;
 use super::{Key, Now, PodQuery, PullWrite, WarmSettings};
 use crate::frame::isolated::break_if_asked;
 use crate::frame::watch::Event;
-use crate::frame::writer::{Outcome, is_missing_right};
 use crate::warm::write::Warmers;
-use crate::warm::write::pull_job::Report;
 
-/// Between two reports of a job that goes on: its counts change with every image on every node.
-const REPORT_AGAIN: Duration = Duration::from_secs(3);
 /// The wait after the first report that was not applied; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The longest wait after reports that were not applied.
-const LAST_RETRY: Duration = Duration::from_secs(60);
 
 /// A job.
 pub(crate) struct Entry {
@@ -53,8 +48,14 @@ pub(crate) struct Entry {
     is_writing: bool,
     not_before: Duration,
     failures: u32,
-    /// Nodes, or what the job wants, may have changed.
+    /// What the job wants may have changed, or which nodes there are.
     is_stale: bool,
+    /// Nodes that have changed.
+    stale_nodes: BTreeSet<Box<str>>,
+    /// The status may have to say something else than it does.
+    has_news: bool,
+    /// How many Events have told of this job as it is now.
+    events: usize,
     /// When nodes that have failed are tried again.
     again: Option<Duration>,
     pins: Pins,
@@ -74,6 +75,9 @@ impl Entry {
             not_before: Duration::ZERO,
             failures: 0,
             is_stale: true,
+            stale_nodes: BTreeSet::new(),
+            has_news: true,
+            events: 0,
             again: None,
             pins: Pins::default(),
         }
@@ -101,15 +105,18 @@ impl Entry {
             if self.is_completed() {
                 self.started_at = None;
             }
-            (self.completed, self.told) = (None, None);
+            (self.completed, self.told, self.events) = (None, None, 0);
             self.selected.follow(&job);
             if let Ok(spec) = &job.spec {
                 self.pins.follow(spec);
             }
         }
         self.started_at = self.started_at.or_else(|| begun(&job));
+        // What was written to its status comes back, and changes nothing that nodes are chosen by.
+        let is_another = job.generation != self.job.generation || job.spec != self.job.spec || job.pinned != self.job.pinned;
+        self.is_stale |= is_another;
+        self.has_news |= is_another;
         self.job = job;
-        self.is_stale = true;
     }
 
     pub fn see_selected(&mut self, event: Event<PodWire>) {
@@ -118,6 +125,12 @@ impl Entry {
 
     pub const fn nodes_have_changed(&mut self) {
         self.is_stale = true;
+    }
+
+    pub fn node_has_changed(&mut self, node: &str) {
+        if !self.is_stale {
+            self.stale_nodes.insert(node.into());
+        }
     }
 
     pub fn see_pod(&mut self, pod: &WarmerPod, now: Duration) {
@@ -149,7 +162,7 @@ impl Entry {
         self.run.as_ref().is_some_and(|run| run.made(pod) && run.warming.needs(pod))
     }
 
-    pub fn held(&self, now: Duration) -> impl Iterator<Item = &str> {
+    pub fn held(&self, now: Duration) -> impl Iterator<Item = (&str, bool)> {
         self.run.iter().flat_map(move |run| run.warming.held(now))
     }
 
@@ -177,7 +190,7 @@ impl Entry {
         let is_late = self.started_at.is_some_and(|started_at| exceeds_deadline(spec, started_at, now.today));
         self.pins.settle(spec, &self.job.pinned, is_late, now.since_start);
         let targets = self.pins.targets(spec, &self.job.pinned);
-        let warmers = warmers(&self.job, spec, settings);
+        let warmers = warmers(&self.job, self.has_object, spec, settings);
         if self.run.as_ref().is_none_or(|run| run.warmers.run != warmers.run) {
             self.run = Some(Run::new(spec.clone(), targets.clone(), Arc::new(warmers), settings.longest_try));
             self.is_stale = true;
@@ -185,12 +198,19 @@ impl Entry {
         let Some(run) = &mut self.run else { return };
         if run.spec != *spec || run.targets != targets {
             run.change(spec, targets);
+            self.has_news = true;
         }
+        let stale_nodes = std::mem::take(&mut self.stale_nodes);
         if std::mem::take(&mut self.is_stale) {
             run.aim(nodes, &self.selected, pods, now.since_start);
+            self.has_news = true;
+        } else if !stale_nodes.is_empty() {
+            run.aim_at(stale_nodes, nodes, &self.selected, pods, now.since_start);
+            self.has_news = true;
         }
         if is_late && !run.gave_up {
             run.give_up("job exceeds activeDeadlineSeconds");
+            self.has_news = true;
         }
         self.try_failed_again(nodes, now.since_start);
     }
@@ -282,81 +302,6 @@ impl Entry {
         if same_credentials && (wishes.always_pulls || !own.always_pulls) {
             run.warming.found(&ended.node, &ended.image, ended.pulled.as_ref());
         }
-    }
-
-    /// What is to be written to the job itself, or its deletion.
-    pub fn report(&mut self, now: Now) -> Option<PullWrite> {
-        if !self.has_object || self.is_writing || now.since_start < self.not_before {
-            return None;
-        }
-        let write = if self.is_completed() { self.delete_in_time(now) } else { self.report_news(now) };
-        self.is_writing = write.is_some();
-        write
-    }
-
-    fn delete_in_time(&self, now: Now) -> Option<PullWrite> {
-        let is_due = time_to_live(&self.job, now.today).is_some_and(|left| left.is_zero());
-        is_due.then(|| PullWrite::DeleteJob(Box::new(self.job.clone())))
-    }
-
-    fn report_news(&mut self, now: Now) -> Option<PullWrite> {
-        let may_begin = self.may_begin();
-        if self.started_at.is_none() && self.waits_for_digests() {
-            return None;
-        }
-        let (status, is_over) = match (&self.job.spec, &mut self.run) {
-            (Err(problem), _) => (unusable(self.job.kind, problem), true),
-            (Ok(_), Some(run)) => {
-                let is_over = may_begin && run.is_over(now.since_start);
-                let known = Known {
-                    spec: &run.spec,
-                    targets: &run.targets,
-                    warming: &run.warming,
-                    cached: &run.cached,
-                    trouble: self.pins.trouble(),
-                };
-                let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
-                (status(self.job.kind, known, pinned, run.stage(is_over)), is_over)
-            }
-            (Ok(_), None) => return None,
-        };
-        if !is_over && self.told.as_ref() == Some(&status) {
-            return None;
-        }
-        let started_at = self.started_at.unwrap_or(now.today);
-        let report = Report { status, started_at, completed_at: is_over.then_some(now.today) };
-        Some(PullWrite::Report { job: Box::new(self.job.clone()), report: Box::new(report) })
-    }
-
-    pub fn reported(&mut self, job: &PullJob, report: &Report, result: Result<Option<Box<PullJob>>, Outcome>, now: Duration) {
-        self.is_writing = false;
-        match result {
-            Ok(stored) => {
-                (self.failures, self.not_before) = (0, now + REPORT_AGAIN);
-                self.started_at = Some(report.started_at);
-                self.told = Some(report.status.clone());
-                self.completed = report.completed_at.map(|_| job.generation);
-                if let Some(stored) = stored.filter(|stored| stored.uid == self.job.uid && stored.generation >= self.job.generation) {
-                    self.digests_were_written(&report.status, &stored);
-                    self.apply(*stored);
-                }
-            }
-            // The watch will show what has made it so.
-            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => self.not_before = now + FIRST_RETRY,
-            Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
-                // A right that is missing is said once, for all jobs.
-                if !is_missing_right(&error) {
-                    tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
-                }
-                self.not_before = now + FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
-                self.failures += 1;
-            }
-        }
-    }
-
-    pub fn deletion_was_sent(&mut self, now: Duration) {
-        self.is_writing = false;
-        self.not_before = now + LAST_RETRY;
     }
 
     /// When to look again although nothing happens.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use swaplet_core::report::reason::Reason;
-use swaplet_core::warm::pod::WarmerPod;
 
 use super::Key;
 use super::entry::Entry;
@@ -36,9 +35,9 @@ impl Jobs {
         }
     }
 
-    /// Whether a pod is one of a job that is left alone.
-    pub fn leave_alone(&self, pod: &WarmerPod, now: Duration) -> bool {
-        self.all.iter().any(|(key, entry)| entry.uid() == &*pod.job && self.defects.is_left_alone(key, now))
+    /// Whether a job has met a defect, and is left alone for now.
+    pub fn leaves_alone(&self, key: &Key, now: Duration) -> bool {
+        self.defects.is_left_alone(key, now)
     }
 
     /// How often a decision has panicked since this was asked the last time, about a job or about a node of one.

@@ -46,6 +46,8 @@ pub enum PullWrite {
     },
     /// A job whose time is over is deleted.
     DeleteJob(Box<PullJob>),
+    /// OpenKruise's finalizer is taken from a job that is being deleted.
+    Release(Box<PullJob>),
     /// A pod that no job needs is deleted.
     DeletePod(Box<WarmerPod>),
     /// An image cache is made.

@@ -28,24 +28,54 @@ pub(crate) struct Nodes {
     unlisted: BTreeSet<Box<str>>,
 }
 
+/// What has become of nodes.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Those that are new, gone, or other than they were.
+    pub nodes: Vec<Box<str>>,
+    /// One that was not Ready and is so now.
+    pub ready_again: Option<Box<str>>,
+    /// Whether there may be something to do.
+    pub is_news: bool,
+}
+
 impl Nodes {
     pub const fn new(table: NodeTable, shape: ShapeChoice, startup_taints: Option<StartupTaints>, uses_image_caches: bool) -> Self {
         Self { all: BTreeMap::new(), seen: false, startup_taints, uses_image_caches, table, shape, unlisted: BTreeSet::new() }
     }
 
-    /// Takes notice of it; the node, if it was not Ready and is so now.
-    pub fn see(&mut self, event: Event<NodeWire>, now: Duration) -> Option<Box<str>> {
+    /// Takes notice of it; what jobs have to know.
+    pub fn see(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
+        let waited = self.has_tainted();
+        let mut changes = self.take(event, now);
+        changes.is_news |= !changes.nodes.is_empty() || waited || self.has_tainted();
+        changes
+    }
+
+    fn has_tainted(&self) -> bool {
+        self.startup_taints.as_ref().is_some_and(|taints| !taints.is_empty())
+    }
+
+    fn take(&mut self, event: Event<NodeWire>, now: Duration) -> Changes {
         match event {
             Event::ListStart => self.unlisted = self.all.keys().cloned().collect(),
-            Event::Listed(node) | Event::Applied(node) => return self.apply(read("node", || node.read())?, now),
+            Event::Listed(node) | Event::Applied(node) => {
+                return read("node", || node.read()).map(|node| self.apply(node, now)).unwrap_or_default();
+            }
             Event::ListEnd => {
                 self.seen = true;
-                std::mem::take(&mut self.unlisted).iter().for_each(|name| self.remove(name));
+                let gone: Vec<_> = std::mem::take(&mut self.unlisted).into_iter().collect();
+                gone.iter().for_each(|name| self.remove(name));
+                return Changes { nodes: gone, ready_again: None, is_news: true };
             }
-            Event::Deleted(node) => self.remove(&read("node", || node.read())?.name),
+            Event::Deleted(node) => {
+                let gone: Vec<_> = read("node", || node.read()).map(|node| node.name).into_iter().collect();
+                gone.iter().for_each(|name| self.remove(name));
+                return Changes { nodes: gone, ..Changes::default() };
+            }
             Event::Current(_) | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
         }
-        None
+        Changes::default()
     }
 
     fn remove(&mut self, name: &str) {
@@ -53,7 +83,7 @@ impl Nodes {
         self.startup_taints.iter_mut().for_each(|taints| taints.leave(name));
     }
 
-    fn apply(&mut self, node: Node, now: Duration) -> Option<Box<str>> {
+    fn apply(&mut self, node: Node, now: Duration) -> Changes {
         self.unlisted.remove(&node.name);
         self.startup_taints.iter_mut().for_each(|taints| taints.see(&node, now));
         let recognised = Recognised::of(&node, &self.table);
@@ -61,7 +91,12 @@ impl Nodes {
         let labels = node.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let is_control_plane = node.taints.iter().any(|taint| CONTROL_PLANE.contains(&&*taint.key));
         let target = TargetNode { uid: node.uid, labels, ready: node.ready, shapes, has_image_caches, is_control_plane };
+        // A heartbeat changes nothing that jobs ask for.
+        if self.all.get(&node.name) == Some(&target) {
+            return Changes::default();
+        }
         let before = self.all.insert(node.name.clone(), target);
-        before.is_some_and(|before| !before.ready && node.ready).then_some(node.name)
+        let ready_again = before.is_some_and(|before| !before.ready && node.ready).then(|| node.name.clone());
+        Changes { nodes: vec![node.name], ready_again, is_news: true }
     }
 }

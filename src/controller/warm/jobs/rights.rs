@@ -16,6 +16,7 @@ const SEE_SELECTED: &str = "no image is pulled for jobs with a podSelector, beca
 const SEE_CACHES: &str = "no image cache is made for virtual nodes, because ImageCaches cannot be watched";
 const MAKE_CACHES: &str = "ImageCaches cannot be made for virtual nodes";
 const UNTAINT: &str = "nodes keep the taint swaplet.io/warming";
+const RELEASE: &str = "OpenKruise's finalizer cannot be taken from jobs that are being deleted, which so stay";
 const DELETE_PODS: &str = "warmer pods cannot be deleted";
 
 const fn see_jobs(kind: JobKind) -> &'static str {
@@ -70,6 +71,7 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
     let (what, namespace) = match write {
         PullWrite::Warm { warmers, action, .. } => (warm(action), &*warmers.namespace),
         PullWrite::Report { job, .. } => (report(job.kind), &*job.namespace),
+        PullWrite::Release(job) => (RELEASE, &*job.namespace),
         PullWrite::DeleteJob(job) => (delete(job.kind), &*job.namespace),
         PullWrite::DeletePod(pod) => (DELETE_PODS, &*pod.namespace),
         PullWrite::Untaint(_) => (UNTAINT, ""),

@@ -10,6 +10,9 @@ use swaplet_core::warm::warming::{Action, Elsewhere};
 use super::entry::Entry;
 use super::{Key, PullWrite};
 
+/// So many pods of one node may pull for long beside another one; who waits then waits for one of them, which gives way after a while.
+const MOST_SLOW: usize = 2;
+
 /// Nodes that are taken, and those that are waited for.
 pub(crate) struct Room {
     taken: BTreeMap<Box<str>, BTreeSet<Option<Key>>>,
@@ -19,17 +22,28 @@ pub(crate) struct Room {
 impl Room {
     pub fn of<'a>(jobs: &BTreeMap<Key, Entry>, orphans: impl Iterator<Item = &'a WarmerPod>, now: Duration) -> Self {
         let mut taken: BTreeMap<Box<str>, BTreeSet<Option<Key>>> = BTreeMap::new();
+        let mut slow: BTreeMap<Box<str>, BTreeSet<Option<Key>>> = BTreeMap::new();
         // A pod that is being deleted may hang there for ever; its kubelet pulls no more.
         for pod in orphans.filter(|pod| !pod.deleting) {
             taken.entry(pod.node.clone()).or_default().insert(None);
         }
         for (key, entry) in jobs {
-            for node in entry.held(now) {
-                taken.entry(node.into()).or_default().insert(Some(key.clone()));
+            for (node, is_slow) in entry.held(now) {
+                if is_slow {
+                    slow.entry(node.into()).or_default().insert(Some(key.clone()));
+                } else {
+                    taken.entry(node.into()).or_default().insert(Some(key.clone()));
+                }
             }
         }
+        // A registry that hangs keeps nobody from the node, unless many do.
+        for (node, jobs) in slow.into_iter().filter(|(_, jobs)| jobs.len() >= MOST_SLOW) {
+            taken.entry(node).or_default().extend(jobs);
+        }
         let waiting: Vec<_> = jobs.iter().filter(|(_, entry)| entry.has_a_slot()).collect();
-        let waits = |node: &str| waiting.iter().filter(|(_, entry)| entry.waits_for(node, now)).map(|(key, _)| (*key).clone()).collect();
+        // Two tell each job whether there is another one.
+        let waits =
+            |node: &str| waiting.iter().filter(|(_, entry)| entry.waits_for(node, now)).map(|(key, _)| (*key).clone()).take(2).collect();
         let wanted = taken.keys().map(|node| (node.clone(), waits(node))).collect();
         Self { taken, wanted }
     }

@@ -11,6 +11,8 @@ use super::Warmers;
 
 /// What the container runs: the park program, or where an image is mounted. A name that no image has: what an image has there is hidden.
 const MOUNT: &str = "/.swaplet-warm";
+/// The condition that keeps a warmer pod from being Ready.
+const NEVER_READY: &str = "swaplet.io/never-ready";
 /// The file of the volume that the park program is copied to.
 const PROGRAM: &str = "park";
 /// The user of all containers: nobody's, and never root, whatever an image says.
@@ -28,14 +30,17 @@ pub fn pod(warmers: &Warmers, node: &str, shape: Shape, images: &[Box<str>], num
         Shape::ImageVolumes => image_volumes(&mut spec, warmers, images),
         Shape::ImpossibleCommand(system) => impossible_command(&mut spec, warmers, system, images),
     }
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": name(warmers, node, number), "namespace": warmers.namespace,
-            "labels": labels(warmers), "annotations": annotations(warmers, node, &images.join(" ")),
-        },
-        "spec": spec,
-    })
+    let mut metadata = json!({
+        "name": name(warmers, node, number), "namespace": warmers.namespace,
+        "labels": labels(warmers), "annotations": annotations(warmers, node, &images.join(" ")),
+    });
+    if let (Some((_, uid)), Some((kind, name))) = (&warmers.job, &warmers.owner) {
+        let resource = kind.resource();
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid, "controller": true,
+        }]);
+    }
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
 fn common(warmers: &Warmers, node: &str) -> Value {
@@ -45,6 +50,8 @@ fn common(warmers: &Warmers, node: &str) -> Value {
         "terminationGracePeriodSeconds": 1, "activeDeadlineSeconds": warmers.life_seconds,
         "automountServiceAccountToken": false, "enableServiceLinks": false,
         "imagePullSecrets": secrets,
+        // Nobody ever says that it is met, so the pod is never Ready: no Service that selects its labels sends it anything.
+        "readinessGates": [{"conditionType": NEVER_READY}],
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchFields": [by_name]}],
         }}},

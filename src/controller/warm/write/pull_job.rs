@@ -36,6 +36,20 @@ impl Writer {
         .await
     }
 
+    /// Takes OpenKruise's finalizer from a job that is being deleted.
+    ///
+    /// # Errors
+    /// [`Outcome`]
+    pub async fn release_pull_job(&self, job: &PullJob) -> Result<(), Outcome> {
+        let metadata =
+            json!({"uid": job.uid, "resourceVersion": job.version, "finalizers": job.other_finalizers.clone().unwrap_or_default()});
+        self.in_time(job.kind.plural(), async {
+            let built = requests(job).patch(&job.name, &params(), &Patch::Merge(json!({"metadata": metadata})));
+            Ok(self.send(built.map_err(kube::Error::BuildRequest)?).await?.map(drop))
+        })
+        .await
+    }
+
     /// Deletes a job whose time is over.
     ///
     /// # Errors

@@ -118,6 +118,7 @@ pub const fn in_words(reason: Reason) -> &'static str {
         Reason::RestartOnForbidden => "Nothing is restarted for changed configuration: it may not be looked at.",
         Reason::CreatedImagePullJob => "An image is pulled to the nodes of a workload's old pods.",
         Reason::FailedCreateImagePullJob => "No image is pulled to the nodes of a workload's old pods.",
+        Reason::PullImageFailed => "An image of a job is not on a node.",
         Reason::SidecarEnded => "Nothing is left to do: the sidecars were ended, and the pod is finished.",
         Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate => {
             "The pod is Failed although every main container exited with 0."

@@ -3,6 +3,7 @@
 use super::pins::Pull;
 use super::{Known, Stage};
 use crate::warm::image_cache::CacheState;
+use crate::warm::warming::{SLOW, Waits};
 
 /// Since Kubernetes 1.35 a kubelet asks the registry again for a pod with other credentials than the image was pulled with (KEP-2535).
 const CREDENTIALS: &str = "newer kubelets check the pull secrets of each pod again, so pods need them also where the image is there";
@@ -28,6 +29,9 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
     if let (CacheState::Waits(why), false) = (&cached.state, cached.nodes.is_empty()) {
         parts.push(format!("{} node(s) wait for an image cache: {why}", cached.nodes.len()));
     }
+    if stage == Stage::Running {
+        parts.extend(waits(warming.waits()));
+    }
     if let Some((node, why)) = warming.skipped().first_key_value() {
         parts.push(format!("{} node(s) skipped: {node}: {why}", warming.skipped().len()));
     }
@@ -38,6 +42,19 @@ pub(crate) fn message(stage: Stage, done: usize, all: usize, known: Known<'_>) -
         parts.push(left_out(&spec.pods.left_out));
     }
     parts.join("; ")
+}
+
+/// What keeps nodes waiting that is not the job's own doing.
+fn waits(waits: &Waits) -> impl Iterator<Item = String> {
+    let elsewhere = (waits.elsewhere > 0).then(|| format!("{} node(s) wait for pods of other jobs there", waits.elsewhere));
+    let slow = waits
+        .first_slow
+        .as_ref()
+        .map(|(node, image)| format!("{} node(s) have pulled for more than {} s: {node}: {image}", waits.slow, SLOW.as_secs()));
+    let stuck = waits.first_stuck.as_ref().map(|node| {
+        format!("{} node(s) have a warmer pod that was deleted and does not go away, as while its kubelet pulls: {node}", waits.stuck)
+    });
+    [elsewhere, slow, stuck].into_iter().flatten()
 }
 
 /// Keys are told as they may be written in a terminal.

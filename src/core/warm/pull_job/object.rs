@@ -21,6 +21,9 @@ pub const PIN_TAGS: &str = "swaplet.io/pin-tags";
 /// The most images of one job: as many as OpenKruise's webhook lets through.
 pub const MOST_IMAGES: usize = 255;
 
+/// OpenKruise puts this finalizer on each job that is not completed, and takes it away when the job is deleted: nobody does where it is gone.
+pub const OPENKRUISES_FINALIZER: &str = "apps.kruise.io/deletion-protection";
+
 /// The two kinds of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
@@ -47,6 +50,8 @@ pub struct PullJob {
     pub generation: i64,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// `metadata.finalizers` without OpenKruise's own, where that is among them.
+    pub other_finalizers: Option<Vec<Box<str>>>,
     /// `spec`, or what is wrong with it: the field and the problem.
     pub spec: Result<PullSpec, String>,
     /// `status.observedGeneration`
@@ -188,6 +193,11 @@ impl PullJob {
         let pinned = pins.filter(|pin| pin.image.len().max(pin.digest.len()) <= bounds::TEXT).collect();
         let pin_tags = pin_tags(metadata.annotations.as_ref().and_then(|annotations| annotations.get(PIN_TAGS)));
         let spec = SpecWire::deserialize(data["spec"].take()).map_err(|error| error.to_string());
+        let finalizers = metadata.finalizers.unwrap_or_default();
+        let other_finalizers = finalizers
+            .iter()
+            .any(|name| name == OPENKRUISES_FINALIZER)
+            .then(|| finalizers.into_iter().filter(|name| name != OPENKRUISES_FINALIZER).map(Into::into).collect());
         Some(Self {
             kind,
             namespace: metadata.namespace?.into(),
@@ -196,6 +206,7 @@ impl PullJob {
             version: metadata.resource_version.unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
+            other_finalizers,
             spec: spec.and_then(|spec| spec.read(pin_tags?)).map_err(|error| cut(&error, bounds::MESSAGE)),
             observed_generation,
             started_at,

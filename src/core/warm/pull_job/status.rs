@@ -86,10 +86,13 @@ impl<'a> Count<'a> {
     /// Where no node can be warmed, all that are skipped have failed: such a job must not look like one that has succeeded.
     fn of(target: &'a Target, known: Known<'a>) -> Self {
         let (mut count, warming) = (Self::default(), known.warming);
+        // Each node has the images in this order.
+        let index = |image: &str| warming.images().iter().position(|pulled| **pulled == *image);
+        let index = if let Pull::Image(image) = &target.pull { index(image) } else { None };
         for (node, images) in warming.progress() {
             match &target.pull {
-                Pull::Image(image) => {
-                    if let Some(progress) = images.iter().find(|progress| progress.image == *image) {
+                Pull::Image(_) => {
+                    if let Some(progress) = index.and_then(|index| images.get(index)) {
                         count.add(node, progress, warming.is_active(node));
                     }
                 }

@@ -2,11 +2,13 @@
 
 mod edits;
 mod look;
+mod stuck;
 mod writes;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+pub use self::stuck::SLOW;
 use super::evidence::{has_started, what_keeps};
 use super::image::ImageProgress;
 use super::pulled::Pulled;
@@ -21,8 +23,6 @@ const START: Duration = Duration::from_secs(120);
 const REPLACE: Duration = Duration::from_secs(60);
 /// How long a node is kept from others that want it; from then on they have their turn, also in the middle of a pull.
 const TURN: Duration = Duration::from_secs(600);
-/// What the deletion of a pod may take until others need not wait for it.
-const LEAVE: Duration = Duration::from_secs(120);
 /// As many images one pod pulls at most, where its shape has a container for each.
 const TOGETHER: usize = 8;
 
@@ -64,6 +64,8 @@ pub(crate) struct NodeProgress {
     number: u32,
     /// The last of them that is gone: the watch may still show an old state of it, and Events of its pulls may come late.
     last: Option<WarmerPod>,
+    /// The uids of pods that were deleted, do not go away, and were replaced.
+    left: Vec<Box<str>>,
     /// Nothing can be expected of the node any more.
     abandoned: bool,
     /// A decision about it has panicked.
@@ -118,6 +120,7 @@ impl NodeProgress {
             setbacks: 0,
             number: 0,
             last: None,
+            left: Vec::new(),
             abandoned: false,
             is_broken: false,
         }
@@ -126,11 +129,6 @@ impl NodeProgress {
     /// Whether it may be pulling.
     pub const fn is_active(&self) -> bool {
         self.writing || ((self.pod.is_some() || self.unsure) && !self.abandoned)
-    }
-
-    /// Whether the deletion of its pod takes too long.
-    pub fn hangs(&self, now: Duration) -> bool {
-        !self.writing && self.pod.as_ref().is_some_and(|seen| seen.pod.deleting) && now >= self.since + LEAVE
     }
 
     /// Whether it would make a pod, if it might.
@@ -163,8 +161,15 @@ impl NodeProgress {
 
     /// A pod of this node was seen; an older state of it changes nothing.
     pub fn see_pod(&mut self, pod: WarmerPod, now: Duration) {
-        if self.last.as_ref().is_some_and(|last| last.uid == pod.uid) || self.is_broken {
+        let is_last = self.last.as_ref().is_some_and(|last| last.uid == pod.uid);
+        if is_last || self.is_broken || self.left.contains(&pod.uid) {
             return;
+        }
+        // Of two pods the one that is going was replaced, perhaps in an earlier life.
+        match &self.pod {
+            Some(seen) if seen.pod.uid != pod.uid && pod.deleting && !seen.pod.deleting => return self.left.push(pod.uid),
+            Some(seen) if seen.pod.uid != pod.uid && !pod.deleting && seen.pod.deleting => self.left.push(seen.pod.uid.clone()),
+            _ => {}
         }
         let Some(before) = self.pod.take().filter(|seen| seen.pod.uid == pod.uid) else {
             self.since = now;
@@ -208,6 +213,7 @@ impl NodeProgress {
     }
 
     pub fn pod_is_gone(&mut self, uid: &str, limits: &Limits, now: Duration) {
+        self.left.retain(|left| **left != *uid);
         let Some(seen) = self.pod.take_if(|seen| *seen.pod.uid == *uid) else { return };
         self.number += 1;
         if !std::mem::take(&mut self.expected) && !self.is_done() {
@@ -259,13 +265,6 @@ impl NodeProgress {
         self.expected |= expected;
         let seen = self.pod.as_ref()?;
         Some(Action::Delete { name: seen.pod.name.clone(), uid: seen.pod.uid.clone() })
-    }
-
-    fn wait_for_deletion(&mut self, limits: &Limits, now: Duration) -> Option<Action> {
-        if now >= self.since + limits.timeout && !self.is_done() {
-            self.abandon("the warmer pod was deleted and does not go away");
-        }
-        None
     }
 
     fn wait_for_start(&mut self, now: Duration) -> Option<Action> {

@@ -75,6 +75,12 @@ impl StartupTaints {
         tainted.since = tainted.since.or(node.ready.then_some(now));
     }
 
+    /// Whether no node has the taint.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     /// A node is gone.
     pub fn leave(&mut self, node: &str) {
         self.nodes.remove(node);

@@ -14,16 +14,20 @@ impl Entry {
         let may_begin = self.has_object && self.may_begin();
         let run = self.run.as_mut().filter(|run| !run.cached.nodes.is_empty() && !run.gave_up)?;
         let Some(cache) = wanted(&self.job, &run.spec, &run.targets, &caches.options) else {
-            run.cached.state = without(&run.targets);
+            let state = without(&run.targets);
+            self.has_news |= state != run.cached.state;
+            run.cached.state = state;
             return None;
         };
         let (name, since) = run.cache_since.take().filter(|(name, _)| *name == cache.name).unwrap_or_else(|| (cache.name.clone(), now));
         run.cache_since = Some((name, since));
         let limit = patience(&run.spec).filter(|limit| now >= since + *limit);
-        run.cached.state = match (caches.state(&cache, now), limit) {
+        let state = match (caches.state(&cache, now), limit) {
             (CacheState::Waits(why), Some(limit)) => CacheState::Failed(format!("not Ready within {} s: {why}", limit.as_secs())),
             (state, _) => state,
         };
+        self.has_news |= state != run.cached.state;
+        run.cached.state = state;
         // Last, for then it counts as under way.
         (may_begin && limit.is_none() && caches.is_to_be_made(&cache, now)).then_some(cache)
     }

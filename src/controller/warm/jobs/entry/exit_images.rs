@@ -45,6 +45,7 @@ pub(in crate::warm::jobs) fn job(settings: &WarmSettings, uid: &str, derived: &B
         version: Box::default(),
         generation: i64::try_from(images.len()).unwrap_or(i64::MAX),
         deleting: false,
+        other_finalizers: None,
         spec: Ok(PullSpec {
             images,
             targets: Targets::Labels(Selector::default()),

@@ -24,6 +24,7 @@ impl Entry {
         for (image, unresolved) in answers.iter().filter_map(|(image, resolved)| Some((image, resolved.as_ref().err()?))) {
             tracing::warn!(%namespace, %job, %image, error = %unresolved.words, "the tag cannot be pinned to a digest");
         }
+        self.has_news = true;
         if let Ok(spec) = &self.job.spec {
             self.pins.answered(answers, spec, now);
         }
@@ -38,6 +39,7 @@ impl Entry {
     pub(crate) fn digests_were_written(&mut self, written: &Status, stored: &PullJob) {
         let (Status::Pull(PullStatus { pinned, .. }) | Status::List(ListStatus { pinned, .. })) = written;
         if let (true, Ok(spec)) = (stored.pinned.is_empty() && pinned.as_ref().is_some_and(|pinned| !pinned.is_empty()), &self.job.spec) {
+            self.has_news = true;
             self.pins.are_not_kept(spec);
         }
     }

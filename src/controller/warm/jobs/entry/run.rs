@@ -1,6 +1,6 @@
 //! What is under way for a job: its pods, and what is known of its nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +72,11 @@ impl Run {
         now >= since + LATE_EVENTS || !self.warming.is_told_nothing_of_a_pull()
     }
 
+    /// Whether its end comes by time: kubelets may have more to tell.
+    pub const fn waits_for_its_end(&self) -> bool {
+        self.over_since.is_some()
+    }
+
     pub const fn stage(&self, is_over: bool) -> Stage {
         match (is_over, self.gave_up) {
             (false, _) => Stage::Running,
@@ -90,16 +95,37 @@ impl Run {
 
     /// Takes the nodes that the job wants, and leaves the others. Pods that are there already are taken over.
     pub fn aim(&mut self, nodes: &Nodes, selected: &Selected, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+        let names = self.nodes.keys().chain(nodes.all.keys()).cloned().collect();
+        self.aim_at(names, nodes, selected, pods, now);
+    }
+
+    /// The same for these nodes only.
+    pub fn aim_at(
+        &mut self,
+        names: BTreeSet<Box<str>>,
+        nodes: &Nodes,
+        selected: &Selected,
+        pods: &BTreeMap<Box<str>, WarmerPod>,
+        now: Duration,
+    ) {
         let pod_nodes = selected.nodes();
         let is_wanted = |name: &str, node: &TargetNode| wants(&self.spec.targets, name, node, &pod_nodes);
-        let wanted: BTreeMap<&str, _> =
-            nodes.all.iter().map(|(name, node)| (&**name, node)).filter(|(name, node)| is_wanted(name, node)).collect();
-        let has_left = |name: &str, uid: &str| wanted.get(name).is_none_or(|node| *node.uid != *uid);
-        let left: Vec<_> = self.nodes.iter().filter(|(name, uid)| has_left(name, uid)).map(|(name, _)| name.clone()).collect();
+        let (mut wanted, mut left) = (Vec::new(), Vec::new());
+        for name in &names {
+            let node = nodes.all.get(name).filter(|node| is_wanted(name, node));
+            if self.nodes.get(name).is_some_and(|uid| node.is_none_or(|node| node.uid != *uid)) {
+                left.push(name);
+            }
+            wanted.extend(node.map(|node| (&**name, node)));
+        }
         for name in left {
-            self.nodes.remove(&name);
-            self.warming.leave(&name);
-            self.cached.nodes.remove(&name);
+            self.nodes.remove(name);
+            self.warming.leave(name);
+            self.cached.nodes.remove(name);
+        }
+        let mut known: BTreeMap<&str, Vec<&WarmerPod>> = BTreeMap::new();
+        for pod in pods.values().filter(|pod| names.contains(&pod.node) && self.made(pod)) {
+            known.entry(&pod.node).or_default().push(pod);
         }
         for (name, node) in wanted {
             let is_new = self.nodes.insert(name.into(), node.uid.clone()).is_none();
@@ -110,7 +136,10 @@ impl Run {
                     continue;
                 }
                 Err(why) => self.warming.skip(name, why.clone()),
-                Ok(shapes) if is_new || !self.warming.has(name) => self.begin(name, *shapes, node.ready, pods, now),
+                Ok(shapes) if is_new || !self.warming.has(name) => {
+                    let known = known.get(name).map(Vec::as_slice).unwrap_or_default();
+                    self.begin(name, *shapes, node.ready, known, now);
+                }
                 Ok(_) => self.warming.see_node(name, node.ready, now),
             }
             self.cached.nodes.remove(name);
@@ -126,10 +155,9 @@ impl Run {
         self.gave_up = true;
     }
 
-    fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &BTreeMap<Box<str>, WarmerPod>, now: Duration) {
+    fn begin(&mut self, node: &str, shapes: Shapes, ready: bool, pods: &[&WarmerPod], now: Duration) {
         self.warming.add(node, shapes, ready, now);
-        let known: Vec<_> = pods.values().filter(|pod| *pod.node == *node && self.made(pod)).cloned().collect();
-        known.into_iter().for_each(|pod| self.warming.see_pod(pod, now));
+        pods.iter().for_each(|pod| self.warming.see_pod((*pod).clone(), now));
     }
 }
 
@@ -147,7 +175,7 @@ fn pulled(targets: &[Target]) -> Vec<Box<str>> {
 }
 
 /// Jobs with secrets have their pods where the secrets are: these are neither read nor copied.
-pub(crate) fn warmers(job: &PullJob, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
+pub(crate) fn warmers(job: &PullJob, has_object: bool, spec: &PullSpec, settings: &WarmSettings) -> Warmers {
     let namespace = if spec.pods.pull_secrets.is_empty() { &settings.namespace } else { &job.namespace };
     // Pods that are made in another way are those of another run.
     let pods = format!("{} {namespace} {} {:?}", job.uid, settings.park_image, spec.pods);
@@ -156,6 +184,8 @@ pub(crate) fn warmers(job: &PullJob, spec: &PullSpec, settings: &WarmSettings) -
         run: short_digest(pods, 5).into(),
         park_image: settings.park_image.clone(),
         job: Some((job.namespace.clone(), job.uid.clone())),
+        // An owner of another namespace counts as one that is gone, as does one that is no object.
+        owner: (has_object && *namespace == job.namespace).then(|| (job.kind, job.name.clone())),
         wishes: spec.pods.clone(),
         life_seconds: LIFE_SECONDS,
     }

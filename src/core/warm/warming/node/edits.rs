@@ -16,12 +16,13 @@ impl NodeProgress {
         (self.news, self.first) = (Vec::new(), None);
     }
 
-    /// Somebody else has proved that an image is there.
-    pub fn found(&mut self, image: &str, pulled: Option<&Pulled>) {
-        let open = self.images.iter_mut().find(|progress| *progress.image == *image && progress.end.is_none());
-        if let Some(progress) = open {
-            (progress.end, progress.pulled) = (Some(End::Succeeded), pulled.cloned());
-        }
+    /// Somebody else has proved that an image is there. Whether that is news.
+    pub fn found(&mut self, image: &str, pulled: Option<&Pulled>) -> bool {
+        let Some(progress) = self.images.iter_mut().find(|progress| *progress.image == *image && progress.end.is_none()) else {
+            return false;
+        };
+        (progress.end, progress.pulled) = (Some(End::Succeeded), pulled.cloned());
+        true
     }
 
     /// Begins as with a node that is new, but for the images that are there and for the names of pods; only where it has no pod.
@@ -48,8 +49,8 @@ impl NodeProgress {
 
     /// Forgets all but the names of pods and their shape, and returns what was known of images.
     fn begin_anew(&mut self, images: &[Box<str>], ready: bool, now: Duration) -> Vec<ImageProgress> {
-        let (number, last) = (self.number, self.last.take());
-        let new = Self { number, last, swaps_work: self.swaps_work, ..Self::new(images, self.shapes, ready, now) };
+        let (number, last, left) = (self.number, self.last.take(), std::mem::take(&mut self.left));
+        let new = Self { number, last, left, swaps_work: self.swaps_work, ..Self::new(images, self.shapes, ready, now) };
         std::mem::replace(self, new).images
     }
 

@@ -34,7 +34,7 @@ impl NodeProgress {
     }
 
     /// Where an image of the pod stands among those of the node; `None` where it is not wanted any more.
-    fn position(&self, image: &WarmerImage) -> Option<usize> {
+    pub(crate) fn position(&self, image: &WarmerImage) -> Option<usize> {
         self.images.iter().position(|progress| progress.image == image.wanted)
     }
 

@@ -17,6 +17,10 @@ impl NodeProgress {
         self.writing = false;
         self.unsure = matches!((action, &answer), (Action::Create { .. }, Answer::Failed { .. } | Answer::Conflict | Answer::Done))
             && self.pod.is_none();
+        if matches!((action, &answer), (Action::Create { .. }, Answer::Conflict)) && !self.left.is_empty() {
+            // The name is that of a pod that does not go away.
+            self.number += 1;
+        }
         match (action, answer) {
             (Action::Delete { uid, .. } | Action::Swap { uid, .. }, Answer::Gone) => self.pod_is_gone(uid, limits, now),
             (Action::Delete { .. }, Answer::Denied(why)) => {

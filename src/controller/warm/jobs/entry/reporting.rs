@@ -1,0 +1,117 @@
+//! What is written to a job itself.
+
+use std::time::Duration;
+
+use swaplet_core::report::decision::Report as Told;
+use swaplet_core::report::reason::Reason;
+use swaplet_core::warm::pull_job::object::PullJob;
+use swaplet_core::warm::pull_job::{Known, status, time_to_live, unusable};
+use swaplet_core::warm::warming::Ended;
+
+use super::{Entry, FIRST_RETRY};
+use crate::frame::writer::report::Notice;
+use crate::frame::writer::{Outcome, Target, is_missing_right};
+use crate::warm::jobs::{Now, PullWrite};
+use crate::warm::write::pull_job::Report;
+
+/// Between two reports of a job that goes on: its counts change with every image on every node.
+const REPORT_AGAIN: Duration = Duration::from_secs(3);
+/// So many Events tell of one job: each node may fail.
+const MOST_EVENTS: usize = 10;
+/// The longest wait after reports that were not applied.
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+impl Entry {
+    /// An Event on the job, which tells of an image that is not on a node; the status has those beyond the first ones.
+    pub fn notice(&mut self, ended: &Ended, why: &str) -> Option<Notice> {
+        // A right that is missing is said once, for all jobs.
+        if !self.has_object || self.events >= MOST_EVENTS || is_missing_right(why) {
+            return None;
+        }
+        self.events += 1;
+        let note = format!("the image {} is not on node {}: {why}", ended.image, ended.node);
+        Some(Notice { target: Target::of_pull_job(&self.job), report: Told { reason: Reason::PullImageFailed, note } })
+    }
+
+    /// What is to be written to the job itself, or its deletion.
+    pub fn report(&mut self, now: Now) -> Option<PullWrite> {
+        if !self.has_object || self.is_writing || now.since_start < self.not_before {
+            return None;
+        }
+        let write = if self.is_completed() { self.delete_in_time(now) } else { self.report_news(now) };
+        self.is_writing = write.is_some();
+        write
+    }
+
+    fn delete_in_time(&self, now: Now) -> Option<PullWrite> {
+        let is_due = time_to_live(&self.job, now.today).is_some_and(|left| left.is_zero());
+        is_due.then(|| PullWrite::DeleteJob(Box::new(self.job.clone())))
+    }
+
+    fn report_news(&mut self, now: Now) -> Option<PullWrite> {
+        let may_begin = self.may_begin();
+        if self.started_at.is_none() && self.waits_for_digests() {
+            return None;
+        }
+        // Counting takes time in proportion to the nodes, so it is done only where something has changed, or an end comes by time.
+        let counts = self.run.as_mut().is_some_and(|run| run.warming.take_changed() || run.waits_for_its_end());
+        if !std::mem::take(&mut self.has_news) && !counts {
+            return None;
+        }
+        let (status, is_over) = match (&self.job.spec, &mut self.run) {
+            (Err(problem), _) => (unusable(self.job.kind, problem), true),
+            (Ok(_), Some(run)) => {
+                let is_over = may_begin && run.is_over(now.since_start);
+                let known = Known {
+                    spec: &run.spec,
+                    targets: &run.targets,
+                    warming: &run.warming,
+                    cached: &run.cached,
+                    trouble: self.pins.trouble(),
+                };
+                let pinned = self.pins.to_keep(&run.spec, &self.job.pinned);
+                (status(self.job.kind, known, pinned, run.stage(is_over)), is_over)
+            }
+            (Ok(_), None) => return None,
+        };
+        if !is_over && self.told.as_ref() == Some(&status) {
+            return None;
+        }
+        let started_at = self.started_at.unwrap_or(now.today);
+        let report = Report { status, started_at, completed_at: is_over.then_some(now.today) };
+        Some(PullWrite::Report { job: Box::new(self.job.clone()), report: Box::new(report) })
+    }
+
+    pub fn reported(&mut self, job: &PullJob, report: &Report, result: Result<Option<Box<PullJob>>, Outcome>, now: Duration) {
+        self.is_writing = false;
+        match result {
+            Ok(stored) => {
+                // What the first report, which is the start, has held up is told by the next one.
+                self.has_news = true;
+                (self.failures, self.not_before) = (0, now + REPORT_AGAIN);
+                self.started_at = Some(report.started_at);
+                self.told = Some(report.status.clone());
+                self.completed = report.completed_at.map(|_| job.generation);
+                if let Some(stored) = stored.filter(|stored| stored.uid == self.job.uid && stored.generation >= self.job.generation) {
+                    self.digests_were_written(&report.status, &stored);
+                    self.apply(*stored);
+                }
+            }
+            // The watch will show what has made it so.
+            Err(Outcome::Conflict | Outcome::Gone | Outcome::Applied(_)) => (self.not_before, self.has_news) = (now + FIRST_RETRY, true),
+            Err(Outcome::Denied(error) | Outcome::Failed { error, .. }) => {
+                // A right that is missing is said once, for all jobs.
+                if !is_missing_right(&error) {
+                    tracing::warn!(namespace = %job.namespace, job = %job.name, error, "the status was not written; trying again later");
+                }
+                self.not_before = now + FIRST_RETRY.saturating_mul(1 << self.failures.min(16)).min(LAST_RETRY);
+                (self.failures, self.has_news) = (self.failures + 1, true);
+            }
+        }
+    }
+
+    pub fn deletion_was_sent(&mut self, now: Duration) {
+        self.is_writing = false;
+        self.not_before = now + LAST_RETRY;
+    }
+}
