@@ -135,7 +135,7 @@ fn every_row_of_the_parity_table_names_a_test_that_is_there() {
 
 /// What the table says of v1beta1 is what is shipped.
 #[test]
-fn crr_b1_to_b5_only_v1alpha1_is_served() {
+fn b8_crr_b1_to_b5_do_not_apply_for_only_v1alpha1_is_served() {
     let crd = fs::read_to_string(repository().join("deploy/crds/containerrecreaterequests.yaml")).unwrap();
     let versions: Vec<_> = crd.lines().filter_map(|line| line.trim().strip_prefix("- name: ")).collect();
     assert_eq!(versions, ["v1alpha1"]);

@@ -51,7 +51,7 @@ impl Room {
     pub(super) fn answer(&self, sight: Sight<'_>, restarts: u32) -> Headroom {
         match sight {
             Sight::There(pod) => self.0.answer_restarts(&pod.pod, restarts),
-            Sight::Unseen | Sight::Absent => Headroom::TooEarly,
+            Sight::Unseen | Sight::Refused(_) | Sight::Absent => Headroom::TooEarly,
         }
     }
 }

@@ -37,7 +37,9 @@ pub(crate) const HEALTHY: Duration = Duration::from_secs(5);
 pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
 /// The longest pause that a busy server is given, for it leaves us blind.
 const LONGEST_ASKED: Duration = Duration::from_secs(30);
-/// The pause after a question that the API server does not take: the same one is never taken.
+/// The pause before a question that the API server has not taken is asked once more: the first answer may be an accident.
+const ASK_ONCE_MORE: Duration = Duration::from_secs(10);
+/// The pause after one that it has not taken twice in a row: the same one is never taken.
 const NO_QUESTION: Duration = Duration::from_secs(300);
 /// After so many failures in a row to watch from a version, the objects are listed anew.
 const FAILURES_UNTIL_LIST: u32 = 4;
@@ -63,7 +65,8 @@ pub enum Event<K> {
     Trouble(String),
     /// The API server does not allow it to be listed or watched; another try follows by itself.
     Forbidden(String),
-    /// One of several namespaces must not be listed, for this reason: until the next list it counts as empty.
+    /// Something will not be told, for this reason, and counts as empty until the next list: one of several namespaces that must not be
+    /// listed, or what a question is about that the API server does not take.
     Hidden(String),
 }
 
@@ -109,7 +112,7 @@ where
 }
 
 /// As [`watch_noted`], where somebody else has chosen what is selected. The API server may call that no question at all (400): then nothing is
-/// wrong with the watch, and it is asked again seldom.
+/// wrong with the watch; [`Event::Hidden`] tells it, and it is asked again seldom.
 pub fn watch_chosen<K>(api: Api<K>, params: ListParams, ages: &WatchAges) -> mpsc::Receiver<Event<K>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -123,7 +126,7 @@ where
 {
     let (events, receiver) = mpsc::channel(BUFFER);
     let age = ages.begin(api.resource_url().rsplit('/').next().unwrap_or_default());
-    tokio::spawn(Watch { api, params, page_size: PageSize::default(), events, failures: 0, age, is_chosen }.run());
+    tokio::spawn(Watch { api, params, page_size: PageSize::default(), events, failures: 0, age, is_chosen, is_refused: false }.run());
     receiver
 }
 
@@ -136,6 +139,8 @@ struct Watch<K> {
     age: WatchAge,
     /// Whether somebody else has chosen what is selected.
     is_chosen: bool,
+    /// Whether the API server has not taken the last question.
+    is_refused: bool,
 }
 
 /// Nobody listens any more.
@@ -184,12 +189,17 @@ impl<K: Resource + Clone + DeserializeOwned + Debug + Send + 'static> Watch<K> {
                 }
                 Ok(Err(error)) if self.is_chosen && is_no_question(&error) => {
                     self.age.forbidden();
-                    return self.list_failed(Event::Trouble(trouble("list", &error)), NO_QUESTION).await;
+                    let why = trouble("list", &error);
+                    if std::mem::replace(&mut self.is_refused, true) {
+                        return self.list_failed(Event::Hidden(why), NO_QUESTION).await;
+                    }
+                    return self.list_failed(Event::Trouble(why), ASK_ONCE_MORE).await;
                 }
                 Ok(Err(error)) => return self.list_failed(Event::Trouble(trouble("list", &error)), asked_for(&error)).await,
                 Err(_) => return self.list_failed(Event::Trouble("list: no answer in time".to_owned()), Duration::ZERO).await,
             };
             self.age.heard();
+            self.is_refused = false;
             for object in list.items {
                 self.send(Event::Listed(object)).await?;
             }

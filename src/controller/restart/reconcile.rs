@@ -106,7 +106,7 @@ impl PodEntry {
     fn kind(&self) -> (bool, Option<(Box<str>, bool, bool)>) {
         match &self.sight {
             Seen::There(pod) => (true, Some((pod.pod.uid.clone(), pod.pod.deleting, pod.pod.phase.is_terminal()))),
-            Seen::NotYet => (false, None),
+            Seen::NotYet | Seen::Refused(_) => (false, None),
             Seen::Absent => (true, None),
         }
     }
@@ -114,6 +114,8 @@ impl PodEntry {
 
 enum Seen {
     NotYet,
+    /// The API server does not take the question, for this reason.
+    Refused(Box<str>),
     Absent,
     There(Box<RestartPod>),
 }
@@ -223,6 +225,7 @@ impl Restarts {
         let pod = self.pods.get(&pod_key(request));
         let (sight, node) = match pod.map(|entry| (&entry.sight, entry.since)) {
             None | Some((Seen::NotYet, _)) => (Sight::Unseen, None),
+            Some((Seen::Refused(why), _)) => (Sight::Refused(why), None),
             Some((Seen::Absent, _)) => (Sight::Absent, None),
             Some((Seen::There(pod), since)) => {
                 self.learned.extend(learn(request, pod, index, since_start));
@@ -231,7 +234,7 @@ impl Restarts {
         };
         let left_to_vendor = match sight {
             Sight::There(pod) if self.by_pod.nodes_tell => node.map(|_| index.is_left_to_vendor(&pod.pod)),
-            Sight::Unseen if self.by_pod.nodes_tell => None,
+            Sight::Unseen | Sight::Refused(_) if self.by_pod.nodes_tell => None,
             _ => Some(true),
         };
         let entry = self.requests.get_mut(key)?;
@@ -239,18 +242,17 @@ impl Restarts {
             let is_gone = index.has_daemon_for_restart(&entry.request.node) == Some(false);
             entry.memory.without_daemon = is_gone.then(|| entry.memory.without_daemon.unwrap_or(since_start));
         }
+        let looked_for = pod.filter(|entry| matches!(entry.sight, Seen::NotYet | Seen::Refused(_)));
+        entry.memory.unseen_since = looked_for.map(|entry| entry.since);
         let room = |restarts| match sight {
             Sight::There(pod) => index.room_for_restarts(&pod.pod, restarts),
-            Sight::Unseen | Sight::Absent => Headroom::TooEarly,
+            _ => Headroom::TooEarly,
         };
         if let Sight::There(pod) = sight {
             entry.memory.observe(&entry.request, pod, since_start);
         }
         let park = self.park.as_ref();
-        let kubelet = match sight {
-            Sight::There(pod) => index.kubelet_for_restart(&pod.pod),
-            Sight::Unseen | Sight::Absent => None,
-        };
+        let kubelet = if let Sight::There(pod) = sight { index.kubelet_for_restart(&pod.pod) } else { None };
         let (exit_images, now) = (index.exit_images(), since_start);
         let around = Around { exit_images, park, node, kubelet, room: &room, is_first, left_to_vendor, now, today };
         let decision = decide(&entry.request, sight, &entry.memory, &around);
@@ -284,7 +286,7 @@ impl Restarts {
         let request = entry.request.clone();
         let pod = self.pods.get(&pod_key(&request)).and_then(|entry| match &entry.sight {
             Seen::There(pod) => Some(&pod.pod),
-            Seen::NotYet | Seen::Absent => None,
+            _ => None,
         });
         match (&action, pod) {
             (Action::Swap(change), Some(pod)) => index.restarts_begin(pod, change.restarts()),

@@ -62,6 +62,8 @@ const DEADLINE: &str = "recreating has exceeded the activeDeadlineSeconds";
 
 /// For how long after the deadline of a request that was begun is waited for its pod to be seen, for what was begun needs the pod.
 const SEEN_AFTER_DEADLINE: Duration = Duration::from_secs(600);
+/// For how long it is waited for where there is no deadline, from when it is looked for: as long as an API server or a right may be away.
+const SEEN_WITHIN: Duration = Duration::from_secs(3600);
 /// How often is looked at a request that is kept although it is over.
 const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 
@@ -70,6 +72,8 @@ const WITNESS_AGAIN: Duration = Duration::from_secs(3600);
 pub enum Sight<'a> {
     /// Nobody has looked yet.
     Unseen,
+    /// The API server does not take the question for it, for this reason, and so nobody will ever see it.
+    Refused(&'a str),
     /// There is no pod of that name.
     Absent,
     /// This is it.
@@ -242,7 +246,10 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
         return give_up(request, why);
     }
     let mut decision = match sight {
-        Sight::Unseen => unseen(request, around),
+        Sight::Refused(why) if !request.has_begun() => {
+            give_up(request, &format!("the API server does not take the question for the pod {}: {why}", request.pod_name))
+        }
+        Sight::Unseen | Sight::Refused(_) => unseen(request, memory, around),
         Sight::Absent if request.pod_uid.is_none() => give_up(request, &format!("no found Pod named {}", request.pod_name)),
         Sight::Absent => give_up(request, POD_GONE),
         Sight::There(pod) => with_pod(request, pod, memory, around),
@@ -252,16 +259,21 @@ pub fn decide(request: &RestartRequest, sight: Sight<'_>, memory: &Memory, aroun
     decision
 }
 
-/// What was begun has to be brought to its end, and for that the pod must be seen; but nothing is waited for without end.
-fn unseen(request: &RestartRequest, around: &Around<'_>) -> Decision {
-    let Some(deadline) = deadline(request, around) else { return Decision::quiet(Reason::RequestWaits) };
+/// What was begun has to be brought to its end, and for that the pod must be seen; but nothing is waited for without end. (OpenKruise reads
+/// pods from a cache, so that they are there or gone.)
+fn unseen(request: &RestartRequest, memory: &Memory, around: &Around<'_>) -> Decision {
     let begun = request.has_begun();
-    let until = if begun { deadline.saturating_add(SEEN_AFTER_DEADLINE) } else { deadline };
+    let (until, over) = match (deadline(request, around), memory.unseen_since.filter(|_| begun)) {
+        (Some(deadline), _) if begun => (deadline.saturating_add(SEEN_AFTER_DEADLINE), DEADLINE.to_owned()),
+        (Some(deadline), _) => (deadline, DEADLINE.to_owned()),
+        (None, Some(since)) => (since.saturating_add(SEEN_WITHIN), format!("the pod was not seen for {} s", SEEN_WITHIN.as_secs())),
+        (None, None) => return Decision::quiet(Reason::RequestWaits),
+    };
     if until > around.now {
         return Decision::later(Reason::RequestWaits, until);
     }
     let why = if begun { "; its pod cannot be seen, so nobody knows what became of what was begun" } else { "" };
-    give_up(request, &format!("{DEADLINE}{why}"))
+    give_up(request, &format!("{over}{why}"))
 }
 
 fn with_pod(request: &RestartRequest, pod: &RestartPod, memory: &Memory, around: &Around<'_>) -> Decision {

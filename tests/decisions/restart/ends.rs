@@ -110,6 +110,31 @@ fn b4_a_request_with_the_label_of_virtual_nodes_is_carried_out_where_the_row_of_
 }
 
 /// Who may write requests moves the time from which the pod counts as not ready, or writes one that is yet to come.
+/// The leash keeps it for those who may patch the pod, and no decision is made by it: the journal is made of the status of the pod.
+#[test]
+fn b6_what_others_have_filled_in_decides_nothing_and_is_not_overwritten() {
+    let filled = changed(app(), |request| {
+        let container = &mut request["spec"]["containers"][0];
+        container["statusContext"] = json!({"containerID": "containerd://another", "restartCount": 7});
+        container["preStop"] = json!({"exec": {"command": ["true"]}});
+        container["ports"] = json!([{"containerPort": 1}]);
+    });
+    let accepted = |request: &Value| match World::new(request, &pod("Always")).decide().action {
+        Some(Action::Accept(acceptance)) => (acceptance.journal, acceptance.containers.len()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((accepted(&filled).1, accepted(&app()).1), (0, 1));
+    assert_eq!(accepted(&filled).0, accepted(&app()).0);
+    let ended = |request: &Value| {
+        let mut world = World::new(request, &pod("Always"));
+        world.settle();
+        world.restarts("app", true).later(2);
+        (world.is_over("app"), world.swaps, world.image("app").to_owned(), world.told)
+    };
+    assert_eq!(ended(&filled), ended(&app()));
+    assert_eq!(ended(&filled).0.0, StatePhase::Succeeded);
+}
+
 #[test]
 fn b7_the_time_since_when_the_pod_is_not_ready_is_the_first_one_that_was_seen() {
     let drained = || World::new(&request(&["app"], &json!({"unreadyGracePeriodSeconds": 60})), &gated_pod(""));

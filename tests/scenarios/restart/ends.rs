@@ -88,6 +88,28 @@ async fn b4_a_row_of_the_node_classes_says_whether_a_vendor_carries_requests_out
     }
 }
 
+/// Whatever the reason is: a proxy before it, or a name that only this API server does not take.
+#[tokio::test(start_paused = true)]
+async fn d3_a_pod_that_the_api_server_takes_no_question_for_ends_its_request_in_words() {
+    let world = Restarts::with_pod("Always").await;
+    let _life = world.start_controller();
+    world.wait(5).await;
+    // Once is an accident.
+    let fault = world.fault(Effect::reply(400), |rule| rule.verb(Verb::List).resource("pods").times(1));
+    world.request("lucky", &app()).await;
+    world.wait(30).await;
+    assert!(world.server.faults().hits(fault) > 0);
+    assert_eq!((outcome(&world, "lucky").0, world.restarts("app")), ("Succeeded".to_owned(), 1));
+    let fault = world.fault(Effect::reply(400), |rule| rule.verb(Verb::List).resource("pods"));
+    world.request("r", &app()).await;
+    world.wait(30).await;
+    let (phase, words) = outcome(&world, "r");
+    assert!(phase == "Failed" && words.starts_with("the API server does not take the question for the pod p: "), "{words}");
+    world.end_fault(fault);
+    assert_eq!(world.restarts("app"), 1);
+    world.is_quiet().await;
+}
+
 /// The clock of the controller is ten minutes off.
 #[tokio::test(start_paused = true)]
 async fn clock_that_is_wrong_by_ten_minutes_ends_nothing_early_or_late() {

@@ -127,6 +127,8 @@ mod tests {
         watches.follow(std::iter::once(&"p".to_owned()));
         assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
         assert!(matches!(watches.next().await, Some((_, Event::Trouble(_)))));
+        assert!(matches!(watches.next().await, Some((_, Event::ListStart))));
+        assert!(matches!(watches.next().await, Some((_, Event::Hidden(_)))), "it was no accident");
         sleep(Duration::from_secs(3600)).await;
         assert_eq!(ages.all().len(), 0);
         assert!(server.faults().hits(rule) <= 13, "{}", server.faults().hits(rule));

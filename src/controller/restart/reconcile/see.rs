@@ -88,6 +88,7 @@ impl Restarts {
             }
             Event::ListEnd if !entry.listed => entry.sight = Seen::Absent,
             Event::Deleted(_) => entry.sight = Seen::Absent,
+            Event::Hidden(why) if matches!(entry.sight, Seen::NotYet) => entry.sight = Seen::Refused(why.into()),
             Event::Current(_) => return,
             // The loop tells of trouble.
             Event::ListEnd | Event::Trouble(_) | Event::Forbidden(_) | Event::Hidden(_) => {}
@@ -126,7 +127,7 @@ impl Restarts {
         if entry.request.has_begun() && !entry.request.is_completed() {
             let seen = || match &self.pods.get(&pod_key(&entry.request))?.sight {
                 Seen::There(pod) => Some(pod.pod.uid.clone()),
-                Seen::NotYet | Seen::Absent => None,
+                _ => None,
             };
             let pod = entry.request.pod_uid.clone().or_else(seen);
             self.halfway.extend(pod);

@@ -16,6 +16,8 @@ pub struct Memory {
     pub not_before: Option<Duration>,
     /// Since when no daemon of OpenKruise is on the node of the request; `None` while one is, or nobody has looked.
     pub without_daemon: Option<Duration>,
+    /// Since when its pod is looked for in vain; `None` while it is seen, or known to be gone, or nobody looks.
+    pub unseen_since: Option<Duration>,
     /// The first time that was written down as the one since when the pod is not ready, and since when that is seen. Another one that
     /// somebody writes later does not count.
     unready: Option<(Box<str>, Duration)>,

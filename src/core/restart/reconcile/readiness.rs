@@ -54,8 +54,8 @@ pub(crate) fn after_restart(request: &RestartRequest, sight: Sight<'_>) -> Optio
         Sight::There(pod) if is_its_pod(request, pod) => {
             pod.readiness.as_ref().and_then(|readiness| Some(set(pod, readiness, readiness.left_by(&key(request))?)))
         }
-        Sight::Unseen if is_held(request) => return Some(Decision::quiet(Reason::RequestWaits)),
-        Sight::There(_) | Sight::Absent | Sight::Unseen => None,
+        Sight::Unseen | Sight::Refused(_) if is_held(request) => return Some(Decision::quiet(Reason::RequestWaits)),
+        Sight::There(_) | Sight::Absent | Sight::Unseen | Sight::Refused(_) => None,
     };
     if let Some(action) = left {
         return act(action);
