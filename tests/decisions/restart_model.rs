@@ -103,8 +103,17 @@ fn parking_with_two_controllers_and_a_fault() {
 /// found out.
 #[test]
 fn d1c_an_alias_that_can_never_be_pulled() {
-    let denied = Restart { moved: true, mutant: Mutant::DeniesBack, ..Restart::new(1, 0, "Always") };
+    let denied = Restart { moved: true, outlasts: true, mutant: Mutant::DeniesBack, ..Restart::new(1, 0, "Always") };
     assert!(violated(&denied, HasDiscoveries::AnyOf(["no trap"].into())).contains(&"no trap"));
+}
+
+/// Where the request is deleted, a user changes the image, or the node acts after it was given up, nobody takes the alias back; and that is all that can go wrong.
+#[test]
+fn d1c_an_alias_that_can_never_be_pulled_stays_where_nobody_sees_what_the_node_does() {
+    for (controllers, faults) in [(1, 2), (2, 1)] {
+        let model = Restart { moved: true, ..Restart::new(controllers, faults, "Always") };
+        assert_eq!(violated(&model, HasDiscoveries::All), ["no trap"], "{controllers}");
+    }
 }
 
 /// The node has the image by another repository: `kind load`, or a second tag.

@@ -92,7 +92,8 @@ impl Restart {
             if controller.sent != NOTHING {
                 steps.push(Step::Deliver(Sender::Controller(nth)));
             } else if state.request != ABSENT {
-                let late = !self.moved && stores.decide(state.request, state.pod, false) == NOTHING;
+                let waits = stores.decide(state.request, state.pod, false) == NOTHING;
+                let late = waits && self.may_be_late(stores, state, state.pod);
                 steps.push(Step::Decide(nth, late));
             }
         }

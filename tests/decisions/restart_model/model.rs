@@ -7,7 +7,7 @@ use stateright::{Model, Property};
 
 use super::ending::Ends;
 use super::forger::Forger;
-use super::state::{ABSENT, Controller, Event, NOTHING, Real, Run, Sender, State, Step, Truth, reads_pod, reads_request};
+use super::state::{ABSENT, Controller, Event, Id, NOTHING, Real, Run, Sender, State, Step, Truth, reads_pod, reads_request};
 use super::world::{Mutant, PodChange, Stores, started_at};
 use crate::restart::world::{park_image, pod, read_pod, without_digests};
 
@@ -28,9 +28,10 @@ pub struct Restart {
     pub job: bool,
     /// What the node reports its image as, where it is another repository.
     pub known_as: Option<&'static str>,
-    /// Whether no alias can be pulled, and each start asks the registry. What a node does after it was given up is seen by nobody, so here it
-    /// is waited for.
+    /// Whether no alias can be pulled, and each start asks the registry.
     pub moved: bool,
+    /// Whether the request is there, and waits, until the node has acted: what a node does after that is seen by nobody.
+    pub outlasts: bool,
     /// Whether it exits with 0 when it is stopped.
     pub exits_0: bool,
     /// Whether the node tells up to where it has seen the spec.
@@ -58,6 +59,7 @@ impl Restart {
             job: false,
             known_as: None,
             moved: false,
+            outlasts: false,
             exits_0: false,
             observes: true,
             mutant: Mutant::None,
@@ -102,6 +104,16 @@ impl Restart {
         }
     }
 
+    /// Whether the patience of somebody who sees this pod may be over.
+    pub fn may_be_late(&self, stores: &mut Stores, state: &State, seen: Id) -> bool {
+        if !self.outlasts {
+            return true;
+        }
+        let is_sent = !state.strays.is_empty() || state.controllers.iter().any(|controller| controller.sent != NOTHING);
+        let has_acted = stores.pod_facts(state.pod).image == state.real.image;
+        !is_sent && has_acted && seen == state.pod && stores.change(state.pod, PodChange::Status(state.real, state.seen)) == state.pod
+    }
+
     /// What somebody has not read yet.
     fn unread(&self, state: &State) -> u8 {
         let of = |nth: usize| {
@@ -134,10 +146,11 @@ impl Restart {
             }
             if controller.sent == NOTHING && controller.request != ABSENT {
                 // Only who has nothing to write waits.
-                let mut decide = |late| stores.decide(controller.request, controller.pod, late) != NOTHING;
-                if decide(false) {
+                if stores.decide(controller.request, controller.pod, false) != NOTHING {
                     events.push(Event { step: Step::Decide(nth, false), reads });
-                } else if !self.moved && decide(true) {
+                } else if self.may_be_late(stores, state, controller.pod)
+                    && stores.decide(controller.request, controller.pod, true) != NOTHING
+                {
                     events.push(Event { step: Step::Decide(nth, true), reads });
                 }
             }
@@ -173,8 +186,7 @@ impl Restart {
             }
         }
         // Who writes notes does not delete requests: against both together there is the policy alone that keeps notes for swaplet.
-        // Nobody but the request knows what is to be taken back where an alias cannot be pulled.
-        if state.request != ABSENT && self.forger != Forger::OfNotes && !self.moved {
+        if state.request != ABSENT && self.forger != Forger::OfNotes && !self.outlasts {
             self.push(events, Step::DeleteRequest, unread & REQUEST);
         }
         for step in self.forger.steps(state) {
@@ -230,8 +242,8 @@ impl Model for Restart {
             controllers: [Controller::NEW_LIFE; 2],
             strays: Vec::new(),
             faults: self.faults,
-            // An image of the user's that cannot be pulled either is a trap of theirs.
-            edits: u8::from(self.forger == Forger::Nobody && !self.moved),
+            // Where all is to end, an image of the user's that cannot be pulled either is a trap of theirs.
+            edits: u8::from(self.forger == Forger::Nobody && !self.outlasts),
             deletes: u8::from(self.forger == Forger::Nobody),
             requests: 1,
             ours: false,
