@@ -34,6 +34,8 @@ mod probe;
 mod prometheus;
 mod promises;
 mod pull_jobs;
+#[path = "../fuzz/random.rs"]
+mod random;
 mod restart;
 mod rights;
 mod rights_beside;

@@ -5,6 +5,7 @@ mod config_lives;
 mod crowds;
 mod ends;
 mod forged;
+mod hunt;
 pub mod leash;
 mod lives;
 mod nodes;

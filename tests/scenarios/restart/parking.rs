@@ -22,12 +22,12 @@ fn forced() -> Value {
 }
 
 /// A virtual node that reports no digests, and restarts containers as it should.
-async fn world(policy: &str) -> Restarts {
+pub async fn world(policy: &str) -> Restarts {
     let options = ProviderOptions { reports_image_id: false, new_container_ids: true, counts_restarts: true, ..ProviderOptions::default() };
     Restarts::on(Profile::Virtual(options), &pod(policy)).await
 }
 
-fn is_unmarked(world: &Restarts) -> bool {
+pub fn is_unmarked(world: &Restarts) -> bool {
     let metadata = &world.pod()["metadata"];
     metadata["labels"]["swaplet.io/parked"].is_null() && metadata["annotations"]["swaplet.io/parked"].is_null()
 }
