@@ -269,13 +269,15 @@ impl Warming {
             if node.rests(free && node.wants_slot(now)) {
                 continue;
             }
-            waits.elsewhere += usize::from(free && node.wants_slot(now) && elsewhere(name).taken);
+            let mut waits_for_others = false;
             let action = isolate(&mut self.defects, name, node, |node| {
                 let elsewhere = elsewhere(name);
+                waits_for_others = free && elsewhere.taken && node.wants_slot(now);
                 let (free, is_asked_for) = (free && !elsewhere.taken, elsewhere.wanted);
                 let slots = Slots { free, wanted: wanted || is_asked_for, is_asked_for, excess: excessive };
                 node.step(&self.limits, slots, now)
             });
+            waits.elsewhere += usize::from(waits_for_others);
             active += usize::from(matches!(action, Some(Action::Create { .. })));
             excess -= usize::from(excessive && matches!(action, Some(Action::Delete { .. })));
             self.changed |= action.is_some() || !node.news.is_empty();
