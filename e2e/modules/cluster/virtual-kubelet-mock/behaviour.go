@@ -32,7 +32,7 @@ func (options *options) behaviourOf(container *corev1.Container) (behaviour, err
 	case options.isExitImage(container.Image):
 		return behaviour{run: options.exitRuns, term: 143}, nil
 	case lastElement(container.Image) == "park":
-		return behaviour{run: forever}, nil
+		return behaviour{run: forever, term: 143}, nil
 	}
 	words := container.Args
 	if len(words) == 0 {
