@@ -206,7 +206,7 @@ async fn the_crds_take_what_openkruises_webhooks_take_and_fill_in_the_same() {
             let created = jobs.create(kind, &format!("j{}", image.len()), &spec).await.unwrap();
             assert_eq!(created.data["spec"]["completionPolicy"], json!({"type": "Always"}));
             assert_eq!(created.data["spec"]["pullPolicy"], json!({"timeoutSeconds": 600, "backoffLimit": 3}));
-            assert!(PullJob::read(kind, created).unwrap().spec.is_ok());
+            assert!(PullJob::read(kind, created.into()).unwrap().spec.is_ok());
         }
     }
     let half =

@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 
-use kube::api::DynamicObject;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde::de::DeserializeOwned;
@@ -13,6 +12,7 @@ use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
 use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::request::RestartRequestWire;
@@ -127,7 +127,7 @@ fn the_samples_are_whole() {
     assert!(decoded::<NodeImagesWire>(&node()).read().is_some());
     assert!(decoded::<RestartRequestWire>(&request()).read().is_some());
     assert!(decoded::<JobWire>(&json!({"metadata": metadata(json!({})), "spec": {"backoffLimit": 6}})).read().is_some());
-    assert!(PullJob::read(JobKind::ImagePullJob, decoded::<DynamicObject>(&pull_job())).is_some());
+    assert!(PullJob::read(JobKind::ImagePullJob, decoded::<BoundedObject>(&pull_job())).is_some());
 }
 
 proptest! {
@@ -170,7 +170,7 @@ proptest! {
         reads(&sample, changes, |job| {
             let mut job = job.clone();
             job["metadata"] = sample["metadata"].clone();
-            drop(PullJob::read(JobKind::ImagePullJob, decoded::<DynamicObject>(&job)));
+            drop(PullJob::read(JobKind::ImagePullJob, decoded::<BoundedObject>(&job)));
         });
     }
 }

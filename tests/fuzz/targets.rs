@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{DynamicObject, WatchEvent};
+use kube::api::WatchEvent;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use swaplet::cli::Cli;
@@ -22,6 +22,7 @@ use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::template::PodTemplate;
 use swaplet_core::objects::pod::wire::PodWire;
 use swaplet_core::objects::recreate_request::RecreateRequestWire;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::{go_duration, label_selector};
 use swaplet_core::restart::on_config::annotation;
 use swaplet_core::restart::on_config::pod::ConfiguredPodWire;
@@ -164,7 +165,7 @@ fn restarts(request: Option<&str>, pod: Option<&str>) {
 
 fn pull_jobs(text: &str) {
     for kind in JobKind::ALL {
-        let Some(job) = decode::<DynamicObject>(text).and_then(|object| PullJob::read(kind, object)) else { continue };
+        let Some(job) = decode::<BoundedObject>(text).and_then(|object| PullJob::read(kind, object)) else { continue };
         if let Ok(spec) = &job.spec {
             black_box(pull_job::exceeds_deadline(spec, job.started_at.unwrap_or(Timestamp::MIN), Timestamp::MAX));
             black_box(swaplet_core::warm::image_cache::patience(spec));

@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::DynamicObject;
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
 use swaplet_core::warm::warming::End;
@@ -192,7 +192,7 @@ impl PullJobs {
         }
     }
 
-    fn see_job(&mut self, kind: JobKind, event: Event<DynamicObject>) {
+    fn see_job(&mut self, kind: JobKind, event: Event<BoundedObject>) {
         match event {
             Event::ListStart => {
                 let listed = self.jobs.all.iter().filter(|(key, entry)| key.0 == kind && entry.has_object());

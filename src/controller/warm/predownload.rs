@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::ListParams;
 use kube::core::Selector;
 use kube::{Api, Client};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Workload, WorkloadKind};
@@ -262,8 +263,8 @@ impl Predownload {
     }
 
     async fn jobs(&self, workload: &Workload) -> Result<Vec<JobSeen>, Trouble> {
-        let jobs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &workload.namespace, &JobKind::ImagePullJob.resource());
-        let read = |job: DynamicObject| Some(JobSeen { name: job.metadata.name?.into(), uid: job.metadata.uid?.into() });
+        let jobs: Api<BoundedObject> = Api::namespaced_with(self.client.clone(), &workload.namespace, &JobKind::ImagePullJob.resource());
+        let read = |job: BoundedObject| Some(JobSeen { name: job.metadata.name?.into(), uid: job.metadata.uid?.into() });
         let ours = ListParams::default().labels(&format!("{PREDOWNLOAD}={}", workload.uid));
         let jobs = list_with(&jobs, ours, read).await.map_err(|error| match &error {
             kube::Error::Api(status) if status.code == 404 => {

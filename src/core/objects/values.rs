@@ -1,5 +1,6 @@
 //! Single values as they are read: bounded, and tolerant of everything else.
 
+pub mod bounded_object;
 pub(crate) mod bounded_value;
 pub mod bounds;
 pub mod env;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use kube::api::DynamicObject;
 use swaplet_controller::frame::connection::namespaces::Namespaces;
 use swaplet_controller::frame::watch::Event;
 use swaplet_controller::warm::jobs::{Happened, Now, PullAnswer, PullJobs, PullWrite, WarmSettings};
 use swaplet_core::cluster::node_table::NodeTable;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pull_job::object::PullJob;
 use swaplet_core::warm::pull_job::pins::{Resolved, Unresolved};
 use swaplet_core::warm::warming::shape::ShapeChoice;
@@ -277,7 +277,7 @@ fn where_the_status_keeps_no_digests_nothing_is_pulled() {
     let metadata =
         json!({"name": "j", "namespace": "default", "uid": "u", "resourceVersion": "1", "generation": 1, "annotations": annotations});
     let job = json!({"metadata": metadata, "spec": {"image": image(0)}, "status": {}});
-    let job: DynamicObject = serde_json::from_value(job).unwrap();
+    let job: BoundedObject = serde_json::from_value(job).unwrap();
     let node = json!({"metadata": {"name": "n0", "uid": "n0"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     listed(serde_json::from_value(node).unwrap()).into_iter().for_each(|event| {
         jobs.take(Happened::Node(event), now);

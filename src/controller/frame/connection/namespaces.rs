@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::ApiResource;
 use kube::{Api, Client, Resource};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 
 /// The namespaces that the controller works in; all of them where none is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +35,7 @@ impl Namespaces {
 impl Namespaces {
     /// As [`apis`](Self::apis), for objects of a kind that is known at run time only.
     #[must_use]
-    pub fn dynamic_apis(&self, client: &Client, resource: &ApiResource) -> Vec<Api<DynamicObject>> {
+    pub fn dynamic_apis(&self, client: &Client, resource: &ApiResource) -> Vec<Api<BoundedObject>> {
         if self.0.is_empty() {
             return vec![Api::all_with(client.clone(), resource)];
         }

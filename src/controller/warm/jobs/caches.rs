@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube::api::DynamicObject;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::objects::values::bounds::{MESSAGE, cut};
 use swaplet_core::warm::image_cache::object::{ImageCache, NewImageCache};
 use swaplet_core::warm::image_cache::{CacheOptions, CacheState, state};
@@ -28,7 +28,7 @@ pub enum CacheNews {
     /// Whether the API server knows them.
     Served(bool),
     /// Something has happened to one of ours.
-    Event(Box<Event<DynamicObject>>),
+    Event(Box<Event<BoundedObject>>),
 }
 
 /// All of them.
@@ -98,7 +98,7 @@ impl Caches {
         }
     }
 
-    fn see_event(&mut self, event: Event<DynamicObject>) {
+    fn see_event(&mut self, event: Event<BoundedObject>) {
         match event {
             Event::ListStart => self.unlisted = self.known.keys().cloned().collect(),
             Event::Listed(cache) | Event::Applied(cache) => {

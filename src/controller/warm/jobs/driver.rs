@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event as KubeEvent;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::ListParams;
 use kube::{Api, Client};
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::image_cache::CacheOptions;
 use swaplet_core::warm::pod::{JOB, WarmerPodWire};
@@ -120,8 +121,8 @@ struct Driver {
     reporter: Reporter,
     metrics: Metrics,
     health: Health,
-    images: mpsc::Receiver<Event<DynamicObject>>,
-    lists: mpsc::Receiver<Event<DynamicObject>>,
+    images: mpsc::Receiver<Event<BoundedObject>>,
+    lists: mpsc::Receiver<Event<BoundedObject>>,
     nodes: mpsc::Receiver<Event<NodeWire>>,
     pods: mpsc::Receiver<Event<WarmerPodWire>>,
     pulls: NamedWatches<String, Option<(Box<str>, Pulled)>>,

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kube::api::DynamicObject;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache};
 use swaplet_core::warm::pod::{WarmerPod, WarmerPodWire};
 use swaplet_core::warm::pull_job::object::{JobKind, PullJob};
@@ -73,7 +73,7 @@ pub enum PullAnswer {
 #[derive(Debug)]
 pub enum Happened {
     /// To a job.
-    Job(JobKind, Event<DynamicObject>),
+    Job(JobKind, Event<BoundedObject>),
     /// To a node.
     Node(Event<NodeWire>),
     /// To a warmer pod.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kube::api::DynamicObject;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::terminate::openkruise::{Coexist, Signals, leaves_pull_jobs};
 use swaplet_core::warm::pull_job::object::JobKind;
 use tokio::sync::{Mutex, mpsc};
@@ -32,7 +32,7 @@ pub fn observe(
     (kind, coexist, manager): (JobKind, Coexist, SharedLook),
     namespaces: Namespaces,
     ages: WatchAges,
-) -> mpsc::Receiver<Event<DynamicObject>> {
+) -> mpsc::Receiver<Event<BoundedObject>> {
     let (events, receiver) = mpsc::channel(BUFFER);
     tokio::spawn(async move {
         let observer = Observer { discovery, kind, coexist, manager, namespaces, ages, events };
@@ -84,7 +84,7 @@ struct Observer {
     manager: SharedLook,
     namespaces: Namespaces,
     ages: WatchAges,
-    events: mpsc::Sender<Event<DynamicObject>>,
+    events: mpsc::Sender<Event<BoundedObject>>,
 }
 
 impl Observer {

@@ -1,8 +1,9 @@
 //! The write of image caches: one is made. None is ever changed or deleted.
 
 use kube::Resource as _;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::PostParams;
 use kube::core::Request;
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::image_cache::object::{IMAGE_CACHES, NewImageCache, resource};
 
 use crate::frame::writer::{FIELD_MANAGER, Outcome, Writer};
@@ -13,7 +14,7 @@ impl Writer {
         let written = self.in_time(IMAGE_CACHES, async {
             let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
             let body = serde_json::to_vec(&cache.object()).map_err(kube::Error::SerdeError)?;
-            let request = Request::new(DynamicObject::url_path(&resource(), None)).create(&params, body);
+            let request = Request::new(BoundedObject::url_path(&resource(), None)).create(&params, body);
             Ok(self.send(request.map_err(kube::Error::BuildRequest)?).await?.map(|_| Outcome::Applied(Vec::new())))
         });
         written.await.unwrap_or_else(|failed| failed)

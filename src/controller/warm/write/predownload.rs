@@ -1,9 +1,10 @@
 //! The writes of pre-download: an `ImagePullJob` is made, and deleted.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::predownload::Action;
 use swaplet_core::warm::predownload::workload::{PREDOWNLOAD, Wish, Workload};
 use swaplet_core::warm::pull_job::object::JobKind;
@@ -15,7 +16,7 @@ impl Writer {
     pub async fn predownload(&self, workload: &Workload, action: &Action) -> Outcome {
         let written = self.in_time(JobKind::ImagePullJob.plural(), async {
             let jobs =
-                Request::new(<DynamicObject as kube::Resource>::url_path(&JobKind::ImagePullJob.resource(), Some(&workload.namespace)));
+                Request::new(<BoundedObject as kube::Resource>::url_path(&JobKind::ImagePullJob.resource(), Some(&workload.namespace)));
             let request = match action {
                 Action::Create { name, image, pods, wish } => {
                     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };

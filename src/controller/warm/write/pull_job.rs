@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 use kube::Resource as _;
-use kube::api::{DeleteParams, DynamicObject, Patch, Preconditions};
+use kube::api::{DeleteParams, Patch, Preconditions};
 use kube::core::Request;
 use serde_json::{Value, json};
+use swaplet_core::objects::values::bounded_object::BoundedObject;
 use swaplet_core::warm::pull_job::Status;
 use swaplet_core::warm::pull_job::object::PullJob;
 
@@ -31,7 +32,7 @@ impl Writer {
         self.in_time(job.kind.plural(), async {
             let built = requests(job).patch_subresource("status", &job.name, &params(), &Patch::Merge(body));
             let stored = self.send(built.map_err(kube::Error::BuildRequest)?).await?;
-            Ok(stored.map(|body| serde_json::from_slice::<DynamicObject>(&body).ok().and_then(|object| PullJob::read(job.kind, object))))
+            Ok(stored.map(|body| serde_json::from_slice::<BoundedObject>(&body).ok().and_then(|object| PullJob::read(job.kind, object))))
         })
         .await
     }
@@ -66,7 +67,7 @@ impl Writer {
 }
 
 fn requests(job: &PullJob) -> Request {
-    Request::new(DynamicObject::url_path(&job.kind.resource(), Some(&job.namespace)))
+    Request::new(BoundedObject::url_path(&job.kind.resource(), Some(&job.namespace)))
 }
 
 /// A job that begins anew has no completion time any more: null takes it away.

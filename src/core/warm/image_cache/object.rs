@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use kube_core::{ApiResource, DynamicObject};
+use kube_core::ApiResource;
 use serde_json::{Value, json};
 
+use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{ITEMS, MESSAGE, cut};
 
 /// The group and version.
@@ -63,8 +64,8 @@ pub fn resource() -> ApiResource {
 impl ImageCache {
     /// Reads one. `None` where the name is missing: such an object cannot be addressed.
     #[must_use]
-    pub fn read(object: DynamicObject) -> Option<Self> {
-        let DynamicObject { metadata, data, .. } = object;
+    pub fn read(object: BoundedObject) -> Option<Self> {
+        let BoundedObject { metadata, data } = object;
         let text = |value: &Value| Box::from(cut(value.as_str().unwrap_or_default(), MESSAGE));
         let images = data["spec"]["images"].as_array().into_iter().flatten().take(ITEMS).map(text).collect();
         let last = data["status"]["events"].as_array().and_then(|events| events.last()).unwrap_or(&Value::Null);

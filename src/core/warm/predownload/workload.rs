@@ -7,10 +7,11 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use kube_core::{ApiResource, DynamicObject};
+use kube_core::ApiResource;
 use serde::Deserialize;
 
 use crate::objects::recreate_request::{GROUP, VERSION};
+use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 
 /// The annotation that asks for pre-download, with the value `true`.
@@ -120,8 +121,8 @@ impl Workload {
 
     /// Reads a CloneSet. `None` where it has no name, namespace, uid or usable spec.
     #[must_use]
-    pub fn of_clone_set(set: DynamicObject) -> Option<Self> {
-        let DynamicObject { metadata, mut data, .. } = set;
+    pub fn of_clone_set(set: BoundedObject) -> Option<Self> {
+        let BoundedObject { metadata, mut data } = set;
         let spec = CloneSetSpecWire::deserialize(data["spec"].take()).ok()?;
         Self::of(WorkloadKind::CloneSet, metadata, spec.selector, spec.template)
     }

@@ -7,11 +7,12 @@ mod status;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use kube_core::{ApiResource, DynamicObject, Selector};
+use kube_core::{ApiResource, Selector};
 use serde::Deserialize;
 
 use self::spec::SpecWire;
 use crate::objects::recreate_request::{GROUP, VERSION};
+use crate::objects::values::bounded_object::BoundedObject;
 use crate::objects::values::bounds::{self, cut};
 pub use status::{FailedImage, Failure, ImageCounts, ListStatus, Pinned, PullStatus, Pulls};
 
@@ -183,8 +184,8 @@ impl Parallelism {
 impl PullJob {
     /// Reads a job. `None` where name, namespace or uid are missing: such an object cannot be addressed.
     #[must_use]
-    pub fn read(kind: JobKind, object: DynamicObject) -> Option<Self> {
-        let DynamicObject { metadata, mut data, .. } = object;
+    pub fn read(kind: JobKind, object: BoundedObject) -> Option<Self> {
+        let BoundedObject { metadata, mut data } = object;
         let status = &data["status"];
         let time = |field: &str| status[field].as_str().and_then(|text| text.parse().ok());
         let (observed_generation, started_at, completed_at) =

@@ -1,0 +1,95 @@
+//! Objects of kinds that are known at run time only, as any JSON that is bounded while it is read.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::{ApiResource, DynamicObject, DynamicResourceScope, Resource};
+use serde::de::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::bounded_value::BoundedValue;
+
+/// As `kube`'s `DynamicObject`, which takes 250 bytes of memory for a byte of some objects. One that would take too much, or whose metadata
+/// are none, has no name; what is no object has no fields.
+#[derive(Clone, Debug, Default)]
+pub struct BoundedObject {
+    /// The metadata.
+    pub metadata: ObjectMeta,
+    /// All other fields, `apiVersion` and `kind` among them.
+    pub data: Value,
+}
+
+impl From<Value> for BoundedObject {
+    fn from(value: Value) -> Self {
+        let Value::Object(mut members) = value else { return Self::default() };
+        let metadata = members.remove("metadata").unwrap_or_default();
+        Self { metadata: ObjectMeta::deserialize(metadata).unwrap_or_default(), data: Value::Object(members) }
+    }
+}
+
+impl From<DynamicObject> for BoundedObject {
+    fn from(DynamicObject { metadata, data, .. }: DynamicObject) -> Self {
+        Self { metadata, data }
+    }
+}
+
+impl<'de> Deserialize<'de> for BoundedObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        BoundedValue::deserialize(deserializer).map(|value| value.0.into())
+    }
+}
+
+impl Resource for BoundedObject {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.api_version.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a8_an_object_is_its_metadata_and_all_else_and_one_that_is_too_large_has_no_name() {
+        let object = json!({"kind": "K", "metadata": {"name": "n", "labels": {"a": "b"}}, "spec": {"images": ["a"]}});
+        let read: BoundedObject = serde_json::from_value(object).unwrap();
+        assert_eq!(
+            (read.metadata.name.as_deref(), &read.data["spec"], &read.data["metadata"]),
+            (Some("n"), &json!({"images": ["a"]}), &Value::Null)
+        );
+        for strange in [json!({"metadata": {"name": 5}}), json!({"metadata": [], "spec": 1}), json!({}), json!([])] {
+            assert_eq!(serde_json::from_value::<BoundedObject>(strange).unwrap().metadata.name, None);
+        }
+        let large = format!(r#"{{"metadata": {{"name": "n"}}, "spec": [{}]}}"#, vec![r#"{"":0}"#; 100_000].join(","));
+        assert_eq!(serde_json::from_str::<BoundedObject>(&large).unwrap().metadata.name, None);
+    }
+}
