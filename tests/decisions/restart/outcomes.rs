@@ -174,6 +174,20 @@ fn a_status_from_before_the_node_has_seen_the_change_proves_nothing() {
     assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
 }
 
+/// The digest in the status is that of the image before.
+#[test]
+fn hunt_an_image_that_somebody_has_just_changed_is_not_started_with_the_bytes_of_the_one_before() {
+    let mut world = World::of("Always");
+    let pod = world.pod.as_mut().unwrap();
+    (pod.generation, pod.observed_generation) = (Some(2), Some(1));
+    pod.pod.containers[0].image = "r.example/app:2".into();
+    world.settle();
+    assert_eq!((world.swaps, world.image("app"), world.request.state("app").killed), (0, "r.example/app:2", false));
+    world.pod.as_mut().unwrap().observed_generation = Some(2);
+    world.settle();
+    assert_eq!(world.swaps, 1);
+}
+
 #[test]
 fn what_little_a_virtual_node_tells_is_enough() {
     let id = |world: &mut World| {

@@ -83,6 +83,8 @@ impl Target<'_> {
         let force = self.request.strategy.force;
         match refusal::ask(self.pod, self.container, self.details, force, restarts, self.around) {
             Answer::Yes(Way::Park(_)) if self.overwrites() => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
+            // The digest in a status from before is that of another image: somebody's new one would be started with the old bytes.
+            Answer::Yes(Way::Alias(_)) if !self.is_seen_by_node() => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::Yes(way) => Step::Begin(self.mark_now(&way)),
             Answer::Wait => Step::Waits(Some(self.around.now + ROOM_AGAIN)),
             Answer::No(why) => Step::Final(StatePhase::Failed, format!("not restarted: {why}")),
