@@ -39,7 +39,7 @@ macro_rules! situations {
                 let ran = explain(stringify!($name), &[]).await;
                 assert!(ran.status.success(), "{}", text(&ran.stderr));
                 assert_eq!(text(&ran.stderr), "");
-                insta::with_settings!({prepend_module_to_snapshot => false, omit_expression => true}, {
+                insta::with_settings!({snapshot_path => "explain/snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
                     insta::assert_snapshot!(stringify!($name), text(&ran.stdout));
                 });
             }
