@@ -83,7 +83,9 @@ fn note_write(health: &Health, (write, answer): &(PullWrite, PullAnswer)) {
         }
         PullAnswer::Cache(outcome) => health.note_write(what, namespace, outcome),
         // The log has been told of the node.
-        PullAnswer::Warm(Answer::Denied(words)) if what == UNTAINT => drop(health.lacks(what, words)),
+        PullAnswer::Warm(Answer::Denied(words)) if what == UNTAINT => {
+            health.lacks(what, words);
+        }
         PullAnswer::Warm(Answer::Denied(words))
         | PullAnswer::Reported(Err(Outcome::Denied(words)))
         | PullAnswer::Deleted(Err(Outcome::Denied(words))) => health.note_denial(what, namespace, words),

@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut members = Map::new();
         while self.takes(if members.is_empty() { MAP } else { 2 * VALUE }) {
             match map.next_key::<String>()? {
-                Some(key) if key.starts_with("f:") && !FIELDS.contains(&&*key) => drop(map.next_value::<IgnoredAny>()?),
+                Some(key) if key.starts_with("f:") && !FIELDS.contains(&&*key) => map.next_value::<IgnoredAny>().map(drop)?,
                 Some(key) => {
                     self.takes(key.len());
                     let value = map.next_value_seed(self.inside())?;
