@@ -210,7 +210,7 @@ async fn naive_batch(world: &World, batch: usize) {
     }
 }
 
-/// As the truth table's 3.o: the status, and at once the nudge as a write of its own.
+/// As in `docs/measured.md`, "The phase against the kubelet's own writes": the status, and at once the nudge as a write of its own.
 async fn finish_naively(world: &World, name: &str) {
     world.pod_is(name, "done but for its sidecar", main_has_ended).await;
     let (pods, params) = (world.api::<Pod>(), PatchParams::default());

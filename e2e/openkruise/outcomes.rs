@@ -1,4 +1,4 @@
-//! The six Jobs of the truth table, section 9: what becomes of them with OpenKruise's SidecarTerminator, and with swaplet.
+//! The six Jobs of `docs/measured.md`, "OpenKruise 1.9.0 on an ordinary node": what becomes of them with OpenKruise's SidecarTerminator, and with swaplet.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

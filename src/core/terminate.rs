@@ -1,7 +1,7 @@
 //! Ending sidecars: when, which, and with what image; and what to say about it.
 //!
 //! The conditions are OpenKruise's (`isInterestingPod`), with these differences: phase `Pending` does not exclude a pod
-//! whose mains are done (a sidecar in ImagePullBackOff keeps it Pending, and the swap releases it: truth table, row 25); a
+//! whose mains are done (a sidecar in ImagePullBackOff keeps it Pending, and the swap releases it: `docs/measured.md`, row 25); a
 //! missing status of a sidecar is tolerated; a pod whose containers are all sidecars is refused, not ended.
 
 pub mod circumstances;

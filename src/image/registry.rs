@@ -1,4 +1,7 @@
 //! One registry: reading and writing manifests and blobs, with timeouts, retries and errors in words.
+//!
+//! It reads by requests of its own and writes by the registry library: the library reads without bounds, follows redirects anywhere, and
+//! drops the header that says when to come back.
 
 mod ask;
 mod hosts;

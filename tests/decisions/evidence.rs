@@ -1,6 +1,6 @@
 //! What is said about a swap afterwards: by what the node shows, whatever a provider leaves out; each thing once.
 //!
-//! Rows are those of the truth table (what real kubelets do).
+//! Rows are those of `docs/measured.md` (what real kubelets do).
 
 use std::time::Duration;
 

@@ -133,7 +133,7 @@ fn no_count_is_too_strange() {
     }
 }
 
-/// Section 5 of the truth table: five of twenty pods fit into the default limit, and one restart is left to the sidecars of the
+/// `docs/measured.md`, "Restarts of all pods of a Job": five of twenty pods fit into the default limit, and one restart is left to the sidecars of the
 /// others.
 #[test]
 fn four_pods_at_once_fit_into_the_default_limit_while_others_wait() {

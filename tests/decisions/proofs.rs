@@ -42,7 +42,7 @@ fn ended_since(container: ContainerBuilder, started: &str) -> ContainerBuilder {
 
 #[test]
 fn an_end_of_another_container_proves_updates() {
-    // Constant id, restartCount 0, no image: only the start tells (truth table, section 6).
+    // Constant id, restartCount 0, no image: only the start tells (`docs/measured.md`, "The virtual-kubelet library").
     assert_eq!(proves(|c| ended_since(c, LATER).status("image", "")), (Some(Updates), Some(Updates)));
     assert_eq!(proves(|c| ended_since(c, LATER).status("image", EXIT)), (Some(Updates), Some(Updates)));
     assert_eq!(proves(|c| c.ended(0).restarted_as(EXIT, 1)), (Some(Updates), Some(Updates)));

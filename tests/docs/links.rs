@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::markdown::{documents, root};
+use crate::markdown::{collect, documents, root};
 
 #[test]
 fn links_lead_somewhere() {
@@ -52,4 +52,31 @@ fn resolve(path: &Path, file: &str) -> PathBuf {
         }
     }
     target
+}
+
+/// Comments cite rows and headings of docs/measured.md.
+#[test]
+fn what_comments_cite_of_the_measurements_is_there() {
+    let text = std::fs::read_to_string(root().join("docs/measured.md")).unwrap();
+    let is_row = |number: &str| text.lines().any(|line| line.starts_with(&format!("| {number} |")));
+    let mut cited = 0;
+    let mut files = Vec::new();
+    ["src", "tests", "e2e"].iter().for_each(|folder| collect(&root().join(folder), ".rs", &mut files));
+    for path in files {
+        let source = std::fs::read_to_string(&path).unwrap();
+        // A citation may stand on two lines.
+        let flat = source.split_whitespace().filter(|word| !word.starts_with("//")).collect::<Vec<_>>().join(" ");
+        for citation in flat.split(concat!("`docs/", "measured.md`, ")).skip(1) {
+            cited += 1;
+            let found = match citation.strip_prefix('"') {
+                Some(heading) => text.contains(&format!("\n## {}\n", heading.split('"').next().unwrap_or_default())),
+                None => {
+                    let number = citation.trim_start_matches("rows ").trim_start_matches("row ");
+                    number.split([' ', ',', ')', '.', ':', ';']).next().is_some_and(is_row)
+                }
+            };
+            assert!(found, "{}: {}", path.display(), citation.chars().take(60).collect::<String>());
+        }
+    }
+    assert!(cited > 10, "{cited}");
 }

@@ -25,7 +25,7 @@ pub struct Heading {
 pub fn documents() -> BTreeMap<PathBuf, Document> {
     let root = root();
     let mut files = Vec::new();
-    collect(root, &mut files);
+    collect(root, ".md", &mut files);
     files.into_iter().map(|file| (file.strip_prefix(root).unwrap().to_owned(), Document::read(&file))).collect()
 }
 
@@ -33,7 +33,8 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+/// Adds the files of a folder whose names end so, and those of the folders in it.
+pub fn collect(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy();
@@ -41,8 +42,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
             continue;
         }
         if path.is_dir() {
-            collect(&path, files);
-        } else if name.ends_with(".md") {
+            collect(&path, ending, files);
+        } else if name.ends_with(ending) {
             files.push(path);
         }
     }

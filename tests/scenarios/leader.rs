@@ -1,4 +1,4 @@
-//! Several processes, of which one works (row T9).
+//! Several processes, of which one works.
 
 use std::sync::Arc;
 

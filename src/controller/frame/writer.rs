@@ -256,8 +256,8 @@ pub(crate) fn refusal(code: u16, body: &[u8]) -> Status {
     serde_json::from_slice(body).unwrap_or_else(|_| text()).with_code(code)
 }
 
-/// A failed `test` and a denial by an admission policy are both 422; only the second has details about the object (truth
-/// table, section 7).
+/// A failed `test` and a denial by an admission policy are both 422; only the second has details about the object (`docs/measured.md`,
+/// "Denials").
 pub(crate) fn classify(status: &Status, headers: &HeaderMap) -> Outcome {
     match status.code {
         404 => Outcome::Gone,

@@ -1,4 +1,7 @@
 //! The controller under a configuration that changes while it runs.
+//!
+//! The loops begin anew when lists of the configuration change: that is what a change of the leader does as well, and whatever is
+//! remembered is derived from the pods. So no loop has rules that change under it.
 
 use std::future::Future;
 

@@ -2,6 +2,13 @@
 //!
 //! Level-triggered: an event only says that a pod is to be looked at; what is written is decided from the pod's latest state
 //! when its turn comes.
+//!
+//! It is not kube's `Controller`, because decisions about one pod need other pods: the restarts of all pods of a Job count together. Pods
+//! are not listed anew now and then, for the API server answers lists from the cache that watches are told from; the decisions are made
+//! again once a minute.
+//!
+//! A pod that is finished is not kept, but for one that was ended by its phase, until its containers are shown ended. One that is
+//! finished when it is first seen is not reported: the life that saw it end did that.
 
 mod around;
 mod census;

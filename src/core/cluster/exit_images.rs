@@ -1,4 +1,7 @@
 //! Which exit image a sidecar gets: a tenant may ask for one, only the administrator's list grants it.
+//!
+//! An image of the default's repository with a digest counts as an exit image when it is seen, for webhooks add digests; it is not
+//! granted when a tenant asks for it, for a digest may name any image of that repository.
 
 pub mod derived;
 

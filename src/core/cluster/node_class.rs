@@ -15,13 +15,13 @@ pub const OVERRIDE: &str = "swaplet.io/node-class";
 /// The class of a node: how it reacts to an image change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeClass {
-    /// A kubelet: restarts exactly the changed container (truth table, rows 1 to 6).
+    /// A kubelet: restarts exactly the changed container (`docs/measured.md`, rows 1 to 6).
     Kubelet,
     /// A virtual node whose provider carries image changes out.
     VirtualUpdates,
-    /// A virtual node whose provider ignores image changes, and may say that they succeeded (truth table, section 6).
+    /// A virtual node whose provider ignores image changes, and may say that they succeeded (`docs/measured.md`, "The virtual-kubelet library").
     VirtualInert,
-    /// A virtual node whose provider answers image changes with an error, which fails a pod under `Never` (truth table, section 6).
+    /// A virtual node whose provider answers image changes with an error, which fails a pod under `Never` (the same).
     VirtualRejects,
     /// A kubelet beside which OpenKruise's daemon runs.
     Daemon,

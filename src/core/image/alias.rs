@@ -1,5 +1,5 @@
 //! Another spelling of the same image bytes. A node that sees it in place of the old one restarts exactly that container, with what
-//! it already has (truth table, rows 17 to 19 and 3.a, 3.b).
+//! it already has (`docs/measured.md`, rows 17 to 19 and "Images by other names").
 //!
 //! | written | `status.imageID` | alias |
 //! |---|---|---|

@@ -5,6 +5,9 @@
 //! the swap, with one exception that says so: a file of a ConfigMap is taken for a script.
 //!
 //! [`ContainerFacts`] takes from the spec what counts, once; [`resolve`] looks at them against the paths of an exit image.
+//!
+//! Mounts count twice: a program on a volume would run again, and a volume that is mounted over or below a program of the exit image
+//! keeps the container from starting (measured), so an image is derived that has a folder there.
 
 pub mod expand;
 mod facts;

@@ -7,6 +7,10 @@
 //!   for: so the same restart cannot be asked for twice, whatever was forgotten. A request is kept until the pod has another one.
 //! * What came of requests goes into the record. So it does not matter what was known of them before.
 //! * Pods of one owner are restarted one after another ([`round`]).
+//!
+//! What a container has seen after a restart that failed is `Unclear`: it may have started with the new content, and be the reason why.
+//! So an object that gets its old content back is a change too. Of Secrets the metadata alone is asked for (`PartialObjectMetadata`),
+//! since a watch of the objects would bring the values: their resourceVersion is all that is known, and an edit of a label is a change.
 
 pub mod annotation;
 pub mod pod;

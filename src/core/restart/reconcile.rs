@@ -19,6 +19,13 @@
 //!
 //! Every write to the request is made to one version of it, and the write to the pod to one generation of it: of two processes one
 //! goes on, and a write that arrives late changes nothing.
+//!
+//! A change and its undoing move the generation by two. So a container that has its image as before was not touched if the generation has
+//! moved by one at most since the change was written down, whoever sent what. Before Kubernetes 1.33 the API server counts no generations
+//! of pods, and the image alone is tested. A restarted container is not looked for by its image: `status.image` and `imageID` do not
+//! change on an alias.
+//!
+//! A request that has ended although a container stays parked is kept beyond its time: it is the witness against what the pod says.
 
 mod acceptance;
 mod before;

@@ -2,9 +2,11 @@
 //!
 //! OpenKruise's `KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE` does the same (`sidecarterminator`, "mark terminated"). A kubelet needs a
 //! nudge with it: it takes a phase that it sees with a change of the metadata for the end of the pod, and takes one that it sees alone
-//! back when it compares statuses, every 10 s (truth table, rows 31 and 32). Until its worker has noticed, that comparison may still
+//! back when it compares statuses, every 10 s (`docs/measured.md`, rows 31 and 32). Until its worker has noticed, that comparison may still
 //! take the phase back, and a pod whose sidecar is stopped in that moment is judged by the sidecar's exit code: `Failed`, for good
-//! (truth table, 3.o). So a kubelet's pod is finished only when it has been quiet, and again at once when the phase was taken back.
+//! (the same, "The phase against the kubelet's own writes"). So a kubelet's pod is finished only when it has been quiet, and again at once when the phase was taken back.
+//!
+//! How long it has to be quiet was measured (`docs/measured.md`, "The phase against the kubelet's own writes").
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;

@@ -2,6 +2,9 @@
 //!
 //! One actor per pod, never both: two that end the same sidecar in two ways count two restarts, and tell two stories. What
 //! OpenKruise does is from its source (`pkg/controller/sidecarterminator`, 1.9.0).
+//!
+//! Whether it is on is read from its manager's flags, because nothing else tells; where they cannot be read, pods are left alone and an
+//! Event says so. A pod that OpenKruise has given up is reported, not taken: the administrator decides that with `--coexist`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

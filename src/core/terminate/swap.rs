@@ -1,4 +1,8 @@
 //! The rung `swap`: the images of the sidecars are changed to an exit image, and the node is watched until it has acted.
+//!
+//! A sidecar that can be swapped does not wait for one that cannot; the phase is written after those that were swapped have ended, for it
+//! would meet a container that is just being replaced. A pod that an earlier life, or somebody else, has left stuck on an exit image that
+//! cannot run is swapped once more under `OnFailure`, to the right one; what this life wrote itself was checked before.
 
 mod plan;
 mod room;
@@ -162,8 +166,8 @@ pub fn patience(pod: &Pod) -> Duration {
     graces(pod).saturating_add(SWAP_VISIBLE)
 }
 
-/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each with its grace period (truth
-/// table, row 26), and so does OpenKruise's daemon.
+/// What the sidecars may take to stop: a kubelet stops swapped containers one after another, each with its grace period (`docs/measured.md`,
+/// row 26), and so does OpenKruise's daemon.
 pub(crate) fn graces(pod: &Pod) -> Duration {
     let grace = Duration::from_secs(pod.grace_seconds.unwrap_or(DEFAULT_GRACE_SECONDS).into());
     let count = u32::try_from(roles::sidecars(pod).count()).unwrap_or(u32::MAX);

@@ -1,5 +1,9 @@
 //! Jobs that pull images: which nodes they want, when they are over, and what their status says. How a node gets its images is decided in
 //! [`warm`](super::warming).
+//!
+//! The first write for a job is its `startTime`, from which deadlines count; the last is its `completionTime`, when no pod is left. A
+//! list job is done as it is, without an `ImagePullJob` for each image as OpenKruise makes them: the names of those are hashes that only
+//! Go computes, and one pod per node serves all images. So `parallelism` holds for the list.
 
 mod message;
 pub mod object;

@@ -1,5 +1,5 @@
 //! A container ends with its own image, or was never touched: whatever its image is called, on the node and in the registry, and whatever
-//! its policies are. A node as in the truth table does with the pod what the spec says; the admission policy denies what the leash denies.
+//! its policies are. A node as in `docs/measured.md` does with the pod what the spec says; the admission policy denies what the leash denies.
 
 use std::collections::BTreeSet;
 

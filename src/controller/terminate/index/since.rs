@@ -1,4 +1,7 @@
 //! What the watch shows of writes whose answers come late, or never.
+//!
+//! An answer is older than what the watch has shown since the write began: a phase may have been taken back by then. A write without an
+//! answer is known only by what it alone leaves: the exit image in the spec, or the condition that goes with a phase.
 
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::evidence::exit_image_shown;

@@ -1,4 +1,7 @@
 //! The account of one Job: the restarts of its pods, and who waits for room.
+//!
+//! Swaps do not use all the room that a Job has: half of it is left to main containers that still run, and one restart to the sidecars of
+//! pods that wait. A container that fails at the wrong moment must not fail the Job either.
 
 use std::collections::{BTreeMap, BTreeSet};
 

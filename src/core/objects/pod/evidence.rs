@@ -2,7 +2,7 @@
 //!
 //! No single field can be trusted: a containerID is constant on some providers, restartCount stays 0 on others, the image in
 //! the status may be empty or spelled differently. So a swap has taken effect when the container has ended and any of them
-//! differs from what was seen before the swap (truth table, rows 1 to 6 and section 6).
+//! differs from what was seen before the swap (`docs/measured.md`, rows 1 to 6).
 
 use crate::image::reference::ImageReference;
 use crate::objects::pod::{Container, ContainerState, ContainerStatus, Terminated};
@@ -122,7 +122,7 @@ fn runs_exit_image(container: &Container, before: Option<&Footprint>, shown: Opt
 }
 
 /// While the exit image cannot be pulled, a kubelet goes on showing the old image in the status, so only the message tells; and
-/// a trouble of the old image may be reported once more after the swap, in other words (truth table, rows 14 and 25).
+/// a trouble of the old image may be reported once more after the swap, in other words (`docs/measured.md`, rows 14 and 25).
 fn waits_for_exit_image(container: &Container, before: Option<&Footprint>, shown: Option<bool>, message: &str) -> bool {
     if message.contains(&*container.image) {
         return true;

@@ -22,7 +22,8 @@ const DEFAULT_GRACE: u32 = 30;
 /// How long a restarted container may take to become ready: as long as a rollout waits for progress (`progressDeadlineSeconds` of a
 /// Deployment), or as long as the request itself allows, if that is longer. A request never waits for ever.
 const READY_WITHIN: Duration = Duration::from_secs(600);
-/// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has run (truth table, 3.i).
+/// Kubernetes 1.36 shows a restarted container ready for up to 0.9 s before its startup probe has run (`docs/measured.md`,
+/// "Readiness in a restart").
 const STARTUP_SETTLES: Duration = Duration::from_secs(2);
 /// How often is asked again whether there is room in the Job.
 const ROOM_AGAIN: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
 //! A container without an alias is restarted by the park image: it gets that, and as soon as it is seen to run the image before is put
-//! back. The park image stays, so it works under every restart policy (truth table, row 20); an exit image would not (row 21).
+//! back. The park image stays, so it works under every restart policy (`docs/measured.md`, row 20); an exit image would not (row 21).
 
 use std::time::Duration;
 

@@ -138,7 +138,7 @@ fn by_node(around: &Around<'_>) -> Option<String> {
     }
 }
 
-/// Kubelets before this one ignore a changed image of a native sidecar (truth table, row 23: 1.30 does, 1.32 does not).
+/// Kubelets before this one ignore a changed image of a native sidecar (`docs/measured.md`, row 23: 1.30 does, 1.32 does not).
 const NATIVE_SIDECARS: KubeletVersion = KubeletVersion { major: 1, minor: 32 };
 
 fn by_kubelet(around: &Around<'_>) -> Option<String> {
@@ -156,9 +156,9 @@ fn by_kubelet(around: &Around<'_>) -> Option<String> {
     }
 }
 
-/// Under `Never` a start that fails after the old container was stopped is final, and no later change brings the container back (truth
-/// table, 3.a and 3.b). Under `OnFailure` it is where the container exits with 0 when it is stopped (row 13). A start can fail for many
-/// reasons that no status tells before: the node restarts in between (rows 37 and 38), a Secret is gone. For a main container of a Job it
+/// Under `Never` a start that fails after the old container was stopped is final, and no later change brings the container back (`docs/measured.md`,
+/// "Images by other names"). Under `OnFailure` it is where the container exits with 0 when it is stopped (`docs/measured.md`, row 13). A start can fail for many
+/// reasons that no status tells before: the node restarts in between (`docs/measured.md`, row 37), a Secret is gone. For a main container of a Job it
 /// would count as the end of its work, of which a part only is done, so that is never risked unasked.
 fn risk(pod: &RestartPod, container: &Container, details: &Details, way: &Way, around: &Around<'_>) -> Option<String> {
     let policy = container.effective_policy(&pod.pod);

@@ -1,4 +1,8 @@
 //! What a pod proves about its node.
+//!
+//! On an ordinary node nothing is learned from a swap without effect: that is a busy kubelet. `ProviderFailed` is believed everywhere,
+//! for only a virtual-kubelet says it. A swapped container that has ended is no proof, for it may have ended by itself: another container
+//! must be seen.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The status of a job, counted from what is known of its nodes. It is bounded, however many nodes there are.
+//!
+//! Nodes that are skipped are not in `desired`, as in OpenKruise, which knows no virtual nodes. A job that has no others has failed on
+//! all of them, instead of having succeeded with 0 of 0.
 
 use serde::Serialize;
 

@@ -1,4 +1,7 @@
 //! One image on one node: how often it was tried, and when it may be tried again.
+//!
+//! An image is tried again a little later than the kubelet would (12 s instead of 10): sooner, the kubelet only repeats what it has said.
+//! `CrashLoopBackOff` is no sign that an image was pulled: after a failed pull the kubelet says it of the container before (measured).
 
 use std::time::Duration;
 

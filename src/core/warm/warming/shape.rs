@@ -1,4 +1,15 @@
 //! In which shape the warmer pods of a node are made: by what the node can do, unless the operator has chosen.
+//!
+//! * A container whose image is swapped in place, where the park program runs: one image after the other. A node goes over to another
+//!   shape for good when a swap is forbidden, or when its first one has led to nothing in the time of one try.
+//!
+//! * Image volumes, from kubelet 1.36 on: a container of the park program for each image, since the status tells of containers, not of
+//!   volumes. One that runs is the proof.
+//!
+//! * An impossible command, elsewhere: a container for each of up to 8 images. The command is a name of 256 bytes, which no file system
+//!   has, so no image can have it. A container that could not be started (`StartError`) and has an `imageID` is the proof; one that has
+//!   run, with whatever exit code, is a failure. It is not the shape everywhere, because each image leaves a failed container, and a pull
+//!   that hangs keeps the others of its pod waiting.
 
 use crate::image::exit::Platform;
 use crate::objects::node::{KubeletVersion, Node};

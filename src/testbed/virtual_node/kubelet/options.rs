@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A kubelet that the truth table was measured on.
+/// A kubelet of `docs/measured.md`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KubeletVersion {
     /// 1.30: ignores new images of native sidecars.

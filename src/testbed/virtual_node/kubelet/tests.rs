@@ -1,4 +1,4 @@
-//! The rows of the truth table: what was measured on real kubelets.
+//! What was measured on real kubelets (`docs/measured.md`).
 
 mod jobs_end;
 mod properties;

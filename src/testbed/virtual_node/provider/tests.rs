@@ -1,4 +1,4 @@
-//! What the real virtual-kubelet library did with a provider of ours (truth table, section 6), and what its source says.
+//! What the real virtual-kubelet library did with a provider of ours (`docs/measured.md`, "The virtual-kubelet library"), and what its source says.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
