@@ -7,7 +7,6 @@ use swaplet_controller::terminate::selection::Progress;
 use swaplet_core::objects::pod::Phase;
 use swaplet_core::report::decision::Report;
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::explain::in_words;
 use tokio::sync::mpsc;
 
 use super::rows::{Stuck, header};
@@ -130,7 +129,7 @@ impl Row {
     }
 
     fn details(&self) -> String {
-        let words = || self.reason.map_or("The controller has not seen the pod.", in_words).to_owned();
+        let words = || self.reason.map_or("The controller has not seen the pod.", Reason::sentence).to_owned();
         match self.over {
             Some(_) => self.told.last().map_or_else(|| "It has ended by itself.".to_owned(), |report| report.note.clone()),
             None => self.last_trouble().map_or_else(words, |report| report.note.clone()),

@@ -16,7 +16,7 @@ use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
 use crate::report::decision::{Decision, Report, Rung};
 use crate::terminate;
-pub use words::{describe, in_words, sentence};
+pub use words::{describe, sentence};
 
 const SCOPE: &str = "OpenKruise: isInterestingPod, without its exclusion of phase Pending";
 const ROLES: &str = "OpenKruise: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT[_WITH_IMAGE] in the container's env";

@@ -36,7 +36,7 @@ pub fn sentence(pod: &Pod, decision: &Decision) -> String {
     match &decision.action {
         Some(action) => format!("swaplet {}.", describe(action)),
         None if decision.reason == Reason::MainsRunning => format!("swaplet waits: {}.", unfinished_main(pod)),
-        None => in_words(decision.reason).to_owned(),
+        None => decision.reason.sentence().to_owned(),
     }
 }
 
@@ -48,83 +48,6 @@ fn unfinished_main(pod: &Pod) -> String {
         Mains::Running(main) => format!("main container {} is not done", main.name),
         Mains::NotReported(main) => format!("main container {} is not reported by the node", main.name),
         Mains::Done => "the pod has to be looked at again".to_owned(),
-    }
-}
-
-/// Why nothing is written, in one sentence.
-#[must_use]
-pub const fn in_words(reason: Reason) -> &'static str {
-    match reason {
-        Reason::PodDeleting => "The pod is left alone: it is being deleted.",
-        Reason::PodFinished => "Nothing is left to do: the pod is finished.",
-        Reason::RestartPolicyAlways => "The pod is left alone: it restarts its containers always, as no pod of a Job does.",
-        Reason::NoSidecar => "The pod is left alone: no container is marked as a sidecar.",
-        Reason::SidecarsEnded => "Nothing is left to do: every sidecar has ended.",
-        Reason::LeftToPlatform => "The sidecars are left to the platform under the node.",
-        Reason::NotSelected => "The pod is left alone: it is none of those that are to be ended.",
-        Reason::MainsRunning => "swaplet waits: a main container is not done.",
-        Reason::WriteInFlight => "swaplet waits: a write for this pod is under way.",
-        Reason::WriteBackoff => "swaplet waits: a write has failed and is tried again.",
-        Reason::HeadroomWait => "swaplet waits: other pods of the Job have to end first, so that no restart of a sidecar fails the Job.",
-        Reason::SwapPending => "swaplet waits: the image is changed, and the node has not shown the end of the sidecar yet.",
-        Reason::FinishWaits => "swaplet waits: the phase is written once the pod has not changed for a while.",
-        Reason::FinishPending => "swaplet waits: the phase is written, and the node has not shown the end of all containers yet.",
-        Reason::RecreatePending => "swaplet waits: OpenKruise's daemon is asked, and has not ended the sidecar yet.",
-        Reason::ExitCodeProbed => "swaplet waits: another pod finds out with which exit code a sidecar of this kind ends.",
-        Reason::OpenKruiseUnseen => "swaplet waits: nobody has looked yet whether OpenKruise ends sidecars here.",
-        Reason::ExitImageAwaited => "swaplet waits: the exit image that the sidecar needs is pushed first.",
-        Reason::NodeNotSeen => "swaplet waits: the pod's node has not been seen yet.",
-        Reason::NodeProbed => "swaplet waits: another pod finds out what the node does with a changed image.",
-        Reason::PodMalformed => "The pod is left alone: a field has a type that Kubernetes does not allow.",
-        Reason::RestartPolicyUnknown => "The pod is left alone: its restart policy is not known.",
-        Reason::OnlySidecars => "The pod is left alone: every container is marked as a sidecar.",
-        Reason::MarkInvalid => "The pod is left alone: what should mark a sidecar has no effect as it is written.",
-        Reason::ExitImageInvalid => "No sidecar is ended: the exit image that one asks for is no image reference.",
-        Reason::ExitImageMissing => "No sidecar is ended: there is no exit image for one of them.",
-        Reason::SidecarRestartsAlways => "No sidecar is ended: one would be started again whatever its image.",
-        Reason::NeedsImage => "No sidecar is ended: the exit image does not have what one of them executes.",
-        Reason::NotSwappable => "No sidecar is ended: no exit image would end one of them.",
-        Reason::NoHeadroom => "No sidecar is ended: the restart that this costs would fail the Job.",
-        Reason::JobUnknown => "No sidecar is ended: nobody knows how many restarts the Job allows.",
-        Reason::NoRung => "No sidecar is ended: nothing that is allowed ends one on this node.",
-        Reason::ExitImageNotPulled => "A sidecar has not ended: the node cannot pull the exit image.",
-        Reason::ExitImageNotStarted => "A sidecar has not ended: the node cannot start the exit image.",
-        Reason::ExitImageRuns => "A sidecar has not ended: what was started with the exit image does not end.",
-        Reason::SwapWithoutEffect => "A sidecar has not ended: the node has not reacted to the changed image.",
-        Reason::SwapRejected => "A sidecar has not ended: the provider of the node has failed on the changed image.",
-        Reason::SwapUndone => "A sidecar has not ended: somebody keeps changing the exit image back.",
-        Reason::FinishNotQuiet => "The phase is not written: the pod keeps changing.",
-        Reason::FinishUndone => "The pod has not ended: somebody keeps taking the phase back.",
-        Reason::RecreateImpossible => "No sidecar is ended: OpenKruise's daemon cannot be asked to stop one of them.",
-        Reason::RecreateExitCode => "No sidecar is ended: the exit code of one of them would fail the pod, or bring it back.",
-        Reason::RecreateUnanswered => "A sidecar has not ended: nobody carries out the request to OpenKruise's daemon.",
-        Reason::RecreateFailed => "A sidecar has not ended: the request to OpenKruise's daemon has failed.",
-        Reason::LeftToOpenKruise => "The sidecars are left to OpenKruise.",
-        Reason::OpenKruiseIncomplete => "The sidecars are left to OpenKruise, which does not end all of them.",
-        Reason::OpenKruiseUnclear => "The sidecars are left alone: nobody can tell whether OpenKruise ends them.",
-        Reason::SidecarSwapped => "The images of the sidecars were changed.",
-        Reason::PhaseWritten => "The phase was written.",
-        Reason::RecreateRequested => "OpenKruise's daemon was asked.",
-        Reason::RequestWaits => "swaplet waits: a request to restart containers has not had its turn yet.",
-        Reason::RestartPending => "swaplet waits: the node has not shown the restarted container ready yet.",
-        Reason::ContainerRestarting => "The image of a container was given another spelling, so that the node restarts it.",
-        Reason::ContainerRestarted => "A container was restarted, and is ready.",
-        Reason::RestartFailed => "A container was not restarted, or nobody knows.",
-        Reason::RequestLeft => "The request to restart containers is left to somebody else.",
-        Reason::RequestOver => "Nothing is left to do: the request to restart containers is completed.",
-        Reason::RestartOnChanged => "The configuration of a container has changed, and its restart was asked for.",
-        Reason::RestartOnStopped => "A restart for changed configuration has failed; no further pod of the owner is begun with.",
-        Reason::RestartOnInvalid => "Nothing is restarted for changed configuration: the annotation cannot be used.",
-        Reason::RestartOnForbidden => "Nothing is restarted for changed configuration: it may not be looked at.",
-        Reason::CreatedImagePullJob => "An image is pulled to the nodes of a workload's old pods.",
-        Reason::FailedCreateImagePullJob => "No image is pulled to the nodes of a workload's old pods.",
-        Reason::PullImageFailed => "An image of a job is not on a node.",
-        Reason::SidecarEnded => "Nothing is left to do: the sidecars were ended, and the pod is finished.",
-        Reason::PodFailedAfterSwap | Reason::PodFailedAfterFinish | Reason::PodFailedAfterRecreate => {
-            "The pod is Failed although every main container exited with 0."
-        }
-        Reason::WriteDenied => "Nothing was written: the API server forbids it.",
-        Reason::DecisionFailed => "Nothing is done: a defect in swaplet keeps it from deciding about this pod.",
     }
 }
 
