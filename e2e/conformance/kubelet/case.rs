@@ -70,12 +70,14 @@ impl Case {
         case
     }
 
-    /// A change of its image meets a container that fails again and again while it runs or while it waits: if only the first of them
-    /// ended it well, the phase of the pod would depend on the moment.
+    /// A change of its image, or a deletion, meets a container that starts again and again while it runs or while it waits: if only one
+    /// of them ended it well, the phase of the pod would depend on the moment.
     fn settle_ends(&mut self) {
         for index in 0..self.containers.len() {
-            if self.policy == "OnFailure" && self.loops(index) && self.containers[index].term == Some(0) {
-                self.containers[index].term = Some(143);
+            let loops = self.loops(index);
+            let one = &mut self.containers[index];
+            if loops && one.run.is_some() && (one.exit == 0) != (one.term == Some(0)) {
+                one.term = Some(if one.exit == 0 { 0 } else { 143 });
             }
         }
     }
