@@ -90,8 +90,8 @@ impl Known {
         }
     }
 
-    /// Somebody has to know where its daemon runs, whatever else matters.
-    pub const fn is_wanted(&mut self) {
+    /// Has it looked for again before anything is written: somebody has to know where its daemon runs, whatever else matters.
+    pub const fn require_sight(&mut self) {
         self.seen = false;
     }
 

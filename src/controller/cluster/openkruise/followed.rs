@@ -77,8 +77,8 @@ impl<K> Followed<K> {
                 self.forbidden = None;
                 vec![News::Has(self.what)]
             }
-            Event::Listed(object) => self.is_there(object, true),
-            Event::Applied(object) => self.is_there(object, false),
+            Event::Listed(object) => self.add(object, true),
+            Event::Applied(object) => self.add(object, false),
             Event::ListEnd => {
                 let listed = std::mem::take(&mut self.listed);
                 let before = std::mem::replace(&mut self.known, listed);
@@ -94,13 +94,13 @@ impl<K> Followed<K> {
             Event::Trouble(trouble) if !is_missing_right(&trouble) => return Next::Trouble(trouble),
             Event::Hidden(why) => {
                 self.hidden = true;
-                return self.is_forbidden(why);
+                return self.forbid(why);
             }
-            Event::Trouble(why) | Event::Forbidden(why) => return self.is_forbidden(why),
+            Event::Trouble(why) | Event::Forbidden(why) => return self.forbid(why),
         })
     }
 
-    fn is_there(&mut self, object: K, listed: bool) -> Vec<News> {
+    fn add(&mut self, object: K, listed: bool) -> Vec<News> {
         let Some((key, news)) = (self.tell.read)(object) else { return Vec::new() };
         if listed {
             self.listed.insert(key.clone());
@@ -109,7 +109,7 @@ impl<K> Followed<K> {
         vec![news]
     }
 
-    fn is_forbidden(&mut self, why: String) -> Next {
+    fn forbid(&mut self, why: String) -> Next {
         self.forbidden = Some(why);
         Next::Forbidden
     }

@@ -30,7 +30,7 @@ impl Index {
     /// Restarts of single containers are decided with this index.
     #[must_use]
     pub const fn with_restarts(mut self) -> Self {
-        self.openkruise.is_wanted();
+        self.openkruise.require_sight();
         self
     }
 

@@ -24,7 +24,7 @@ impl Target<'_> {
     pub(crate) fn goes_out(&self, intent: &Intent, restarts: u32) -> Step {
         let image = &self.container.image;
         if !self.around.parks(image) {
-            return if *image == intent.from { self.is_not_out(intent, restarts) } else { self.changed_by_others() };
+            return if *image == intent.from { self.not_parked(intent, restarts) } else { self.changed_by_others() };
         }
         if self.is_parked_for_another() {
             return Step::Waits(None);
@@ -34,7 +34,7 @@ impl Target<'_> {
         }
         let until = self.shows_until();
         if self.has_started() {
-            return self.is_out(intent);
+            return self.parked(intent);
         }
         if self.around.now < until {
             return Step::Works(Some(until));
@@ -42,14 +42,14 @@ impl Target<'_> {
         self.turns_back(intent, Some(format!("it has not been seen in the park image: {}", self.nothing_shown())))
     }
 
-    fn is_out(&self, intent: &Intent) -> Step {
+    fn parked(&self, intent: &Intent) -> Step {
         let left = self.memory.restarted_at(&self.container.name).unwrap_or(self.around.now) + LEFT_TO_ITS_END;
         let is_ended = self.container.mark.is_sidecar() && roles::mains_state(&self.pod.pod) == Mains::Done;
         if is_ended && self.around.now < left { Step::Works(Some(left)) } else { self.turns_back(intent, None) }
     }
 
     /// The image is as before: it has not been parked, or somebody has put the image back.
-    fn is_not_out(&self, intent: &Intent, restarts: u32) -> Step {
+    fn not_parked(&self, intent: &Intent, restarts: u32) -> Step {
         match (self.is_untouched(intent), self.is_restarted_since() && !self.request.strategy.force) {
             (true, true) => self.becomes_ready(),
             (true, false) if self.has_moved(intent) => self.begin(restarts),

@@ -59,7 +59,7 @@ pub(crate) fn ask(pod: &RestartPod, container: &Container, details: &Details, fo
         return Answer::No(no);
     }
     if let Some(park) = around.park.filter(|park| park.is(&container.image)) {
-        return is_parked_already(pod, &container.name, park);
+        return already_parked(pod, &container.name, park);
     }
     // No registry has an image by its bare digest.
     let can_be_had = |alias: &Alias| !(details.pulls_always && is_bare_digest(&alias.image));
@@ -93,7 +93,7 @@ pub(crate) fn reported<'a>(container: &'a Container, details: &'a Details) -> Re
 }
 
 /// Its image before is put back by the request that has parked it, or because that is gone.
-fn is_parked_already(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
+fn already_parked(pod: &RestartPod, name: &str, park: &ParkImage) -> Answer {
     match &pod.parked {
         Some(parked) if parked.images.contains_key(name) => Answer::Wait,
         _ => Answer::No(format!("it has the park image {park}, and nothing says which image it had before")),
