@@ -78,11 +78,10 @@ impl Cli {
         let line: Vec<OsString> = line.into_iter().collect();
         let called = line.first().and_then(|program| Path::new(program).file_stem());
         let command = if called == Some(PLUGIN.as_ref()) { Self::command().bin_name("kubectl swaplet") } else { Self::command() };
-        let called = Called::new(command, line);
-        let read = called.read()?;
+        let read = Called::new(command, line).read()?;
         let mut cli = Self::from_arg_matches(&read.matches)?;
         if let Command::Run(args) = &mut cli.command {
-            args.configured_by(called, read);
+            args.configured_by(read.settings);
         }
         Ok(cli)
     }

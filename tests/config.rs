@@ -13,13 +13,12 @@ use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;
 use serde_json::{Value, json};
 use swaplet_testbed::{ApiServer, Clock};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
 
 const EXIT: &str = "registry.example/exit:v1";
-const OTHER: &str = "registry.example/other-exit:v1";
 
 /// A folder with a configuration file.
 struct Folder(tempfile::TempDir);
@@ -165,22 +164,18 @@ fn a8_a_file_that_is_too_long_is_refused_before_it_is_understood() {
 
 /// A cluster, and a controller of which the log is read.
 struct Cluster {
-    server: ApiServer,
     client: Client,
-    folder: Folder,
+    _folder: Folder,
     log: Lines<BufReader<ChildStderr>>,
     _controller: Child,
 }
 
 impl Cluster {
-    /// With a pod whose main container is done, and whose sidecar wants another exit image than the first file allows.
     async fn start(config: &str, log_format: &str) -> Self {
         let server = ApiServer::new(Clock::default());
         let client = server.client_as("user");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let folder = Folder(tempfile::tempdir().unwrap());
-        folder.publish("1", config);
-        std::os::unix::fs::symlink("data/config.yaml", folder.file()).unwrap();
+        let folder = Folder::with(config);
         let kubeconfig = folder.0.path().join("kubeconfig");
         std::fs::write(&kubeconfig, ApiServer::kubeconfig(listener.local_addr().unwrap())).unwrap();
         let served = server.clone();
@@ -190,7 +185,7 @@ impl Cluster {
         let mut command = Command::from(command);
         let mut controller = command.arg(kubeconfig).kill_on_drop(true).stderr(Stdio::piped()).spawn().unwrap();
         let log = BufReader::new(controller.stderr.take().unwrap()).lines();
-        let cluster = Self { server, client, folder, log, _controller: controller };
+        let cluster = Self { client, _folder: folder, log, _controller: controller };
         cluster.post("/api/v1/nodes", &json!({"metadata": {"name": "node-1"}})).await;
         cluster
     }
@@ -226,19 +221,6 @@ impl Cluster {
         self.send(Method::PATCH, &path, "application/merge-patch+json", &status).await;
     }
 
-    fn image(&self, name: &str) -> String {
-        self.server.peek("pods", "default", name).unwrap()["spec"]["containers"][1]["image"].as_str().unwrap().to_owned()
-    }
-
-    async fn is_swapped(&self, name: &str, image: &str) {
-        let swapped = async {
-            while self.image(name) != image {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        timeout(Duration::from_secs(120), swapped).await.unwrap_or_else(|_| panic!("{name} shows {}", self.image(name)));
-    }
-
     /// Reads the log up to a line with these words, which it has to have.
     async fn logs(&mut self, words: &str) -> String {
         let mut before = Vec::new();
@@ -253,59 +235,6 @@ impl Cluster {
         };
         let found = timeout(Duration::from_secs(120), found).await;
         found.unwrap_or_else(|_| panic!("nothing of {words:?} in {before:#?}"))
-    }
-}
-
-impl Folder {
-    /// As the kubelet changes a ConfigMap that is mounted: another folder, and a link that is replaced.
-    fn publish(&self, version: &str, config: &str) {
-        let folder = self.0.path();
-        std::fs::create_dir(folder.join(version)).unwrap();
-        std::fs::write(folder.join(version).join("config.yaml"), config).unwrap();
-        std::os::unix::fs::symlink(version, folder.join("new-data")).unwrap();
-        std::fs::rename(folder.join("new-data"), folder.join("data")).unwrap();
-    }
-}
-
-/// What `/readyz` says.
-async fn ready(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: swaplet\r\nConnection: close\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-}
-
-#[tokio::test]
-async fn lists_are_taken_over_while_it_runs_and_a_bad_file_changes_nothing() {
-    let mut cluster = Cluster::start("exit-images: ['registry.example/exit:*']\nconcurrency: 3\n", "json").await;
-    let serving: Value = serde_json::from_str(&cluster.logs("serving /healthz").await).unwrap();
-    let address = serving["address"].as_str().unwrap().to_owned();
-    cluster.create_pod("allowed", EXIT).await;
-    cluster.is_swapped("allowed", EXIT).await;
-    cluster.create_pod("waiting", OTHER).await;
-    cluster.logs("ExitImageMissing").await;
-
-    cluster.folder.publish("2", "exit-images: [registry.example/*\n");
-    cluster.logs("cannot be used; the one before stays in effect").await;
-    assert!(ready(&address).await.starts_with("ok, but the changed configuration is not used: "), "{}", ready(&address).await);
-    cluster.create_pod("meanwhile", EXIT).await;
-    cluster.is_swapped("meanwhile", EXIT).await;
-    assert_eq!(cluster.image("waiting"), "side:1");
-
-    cluster.folder.publish("3", "exit-images: ['registry.example/*']\nconcurrency: 4\n");
-    assert!(cluster.logs("restart swaplet to use it").await.contains("\"concurrency\""));
-    assert!(cluster.logs("is taken over").await.contains("\"exit-images\""));
-    cluster.is_swapped("waiting", OTHER).await;
-    assert_eq!(ready(&address).await, "ok, but a restart is needed for what has changed in the configuration: concurrency\n");
-
-    cluster.folder.publish("4", "exit-images: ['registry.example/exit:*']\nconcurrency: 3\n");
-    assert!(cluster.logs("is taken over").await.contains("\"exit-images\""));
-    cluster.create_pod("late", OTHER).await;
-    cluster.logs("ExitImageMissing").await;
-    assert_eq!(cluster.image("late"), "side:1", "what was allowed for a while is not any more");
-    for name in ["allowed", "meanwhile", "waiting"] {
-        assert_eq!(cluster.server.peek("pods", "default", name).unwrap()["metadata"]["generation"], 2, "{name}: one swap");
     }
 }
 

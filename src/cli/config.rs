@@ -4,7 +4,6 @@
 //! neither given there nor by its variable: so a file is checked by the same rules, and there is one list of what can be configured.
 
 mod file;
-mod reload;
 mod show;
 
 use std::ffi::OsString;
@@ -12,12 +11,10 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{ArgAction, ArgMatches, Command, Error};
+use clap::{ArgMatches, Command, Error};
 
 use self::file::{File, Key};
-pub(super) use self::reload::Reloader;
-use self::show::Setting;
-pub(super) use self::show::yaml;
+pub(super) use self::show::{Setting, yaml};
 
 /// The subcommand that can be configured by a file.
 const RUN: &str = "run";
@@ -25,7 +22,7 @@ const RUN: &str = "run";
 const OUTSIDE: [&str; 3] = ["config", "print_config", "help"];
 
 /// How the program was called.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Called {
     command: Command,
     line: Vec<OsString>,
@@ -37,8 +34,6 @@ pub(super) struct Read {
     pub(super) matches: ArgMatches,
     /// Of `swaplet run`: each flag with its value and where that comes from.
     pub(super) settings: Vec<Setting>,
-    /// The file, if one is named.
-    file: Option<File>,
 }
 
 impl Called {
@@ -52,22 +47,18 @@ impl Called {
     /// The usage, a help text, or what is wrong.
     pub(super) fn read(&self) -> Result<Read, Error> {
         match self.path() {
-            Some(path) => self.read_with(File::read(path).map_err(|problem| self.error(ErrorKind::Io, &problem))?),
+            Some(path) => self.read_with(&File::read(path).map_err(|problem| self.error(ErrorKind::Io, &problem))?),
             None => self.finish(self.line.clone(), None),
         }
     }
 
-    /// As [`read`](Self::read), with a file that was read before.
-    ///
-    /// # Errors
-    /// As there.
-    fn read_with(&self, file: File) -> Result<Read, Error> {
+    fn read_with(&self, file: &File) -> Result<Read, Error> {
         let mut line: Vec<_> = self.line.iter().take(2).cloned().collect();
         let first = self.first_look();
         let given = first.as_ref().and_then(|matches| matches.subcommand_matches(RUN));
         for key in file.keys() {
             let is_given = |id: &str| given.is_some_and(|given| is_said(given.value_source(id)));
-            let argument = self.argument(&file, key)?;
+            let argument = self.argument(file, key)?;
             let written = file.arguments(key, argument).map_err(|problem| self.error(ErrorKind::InvalidValue, &problem))?;
             if !is_given(argument.get_id().as_str()) {
                 line.extend(written);
@@ -77,12 +68,12 @@ impl Called {
         self.finish(line, Some(file))
     }
 
-    fn finish(&self, line: Vec<OsString>, file: Option<File>) -> Result<Read, Error> {
-        let matches = self.command.clone().try_get_matches_from(line).map_err(|error| self.with_place(error, file.as_ref()))?;
+    fn finish(&self, line: Vec<OsString>, file: Option<&File>) -> Result<Read, Error> {
+        let matches = self.command.clone().try_get_matches_from(line).map_err(|error| self.with_place(error, file))?;
         let first = self.first_look();
         let (now, given) = (matches.subcommand_matches(RUN), first.as_ref().and_then(|first| first.subcommand_matches(RUN)));
-        let settings = now.map(|now| show::settings(self.run(), now, given, file.as_ref())).unwrap_or_default();
-        Ok(Read { matches, settings, file })
+        let settings = now.map(|now| show::settings(self.run(), now, given, file)).unwrap_or_default();
+        Ok(Read { matches, settings })
     }
 
     /// What the line alone says, whatever is missing in it.
@@ -98,12 +89,6 @@ impl Called {
     fn run(&self) -> impl Iterator<Item = &clap::Arg> {
         let run = self.command.get_subcommands().find(|command| command.get_name() == RUN);
         run.into_iter().flat_map(Command::get_arguments).filter(|argument| !OUTSIDE.contains(&argument.get_id().as_str()))
-    }
-
-    /// The keys that stand for lists.
-    fn lists(&self) -> Vec<String> {
-        let lists = self.run().filter(|argument| matches!(argument.get_action(), ArgAction::Append));
-        lists.filter_map(|argument| argument.get_long()).map(str::to_owned).collect()
     }
 
     fn argument(&self, file: &File, key: &Key) -> Result<&clap::Arg, Error> {

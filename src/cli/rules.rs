@@ -28,11 +28,6 @@ pub struct NodeTableArgs {
 }
 
 impl NodeTableArgs {
-    /// Where the rows are.
-    pub(super) const fn file(&self) -> Option<&PathBuf> {
-        self.node_classes.as_ref()
-    }
-
     /// # Errors
     /// The file cannot be read or used; says which row and field, and the fix.
     pub fn table(&self) -> anyhow::Result<NodeTable> {
@@ -110,11 +105,6 @@ enum CoexistArg {
 }
 
 impl RulesArgs {
-    /// Where the rows of node classes are.
-    pub(super) const fn rows(&self) -> Option<&PathBuf> {
-        self.nodes.file()
-    }
-
     /// Whether no exit image is named, and one has to be.
     pub fn needs_exit_image(&self) -> bool {
         self.exit_image.is_none() && self.exit_images.is_empty() && self.prefer != Some(PreferArg::Finish)

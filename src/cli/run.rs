@@ -7,20 +7,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use prometheus_client::registry::Registry;
 use swaplet_controller::frame::lease::{Leadership, LeaseKeeper};
 use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::{Health, serve};
-use swaplet_controller::run::Settings;
-use swaplet_controller::run::configured::run_configured;
 use swaplet_controller::run::lead::run_while_leading;
+use swaplet_controller::run::{Settings, run};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 use super::client::ClusterArgs;
-use super::config::{Called, Read, Reloader, yaml};
+use super::config::{Setting, yaml};
 use super::controller_args::ControllerArgs;
 
 const EXAMPLES: &str = "\
@@ -72,8 +70,8 @@ events.events.k8s.io, and to list and watch nodes (without that, every node coun
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, group(ArgGroup::new("park_users").args(["restart", "warm"]).multiple(true)))]
 pub struct RunArgs {
-    /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags, without the dashes in front. Lists, and the
-    /// rows of --node-classes, are taken over while it runs
+    /// Take from this YAML file what neither a flag nor a variable says; its keys are the flags, without the dashes in front.; it is read at
+    /// the start
     #[arg(long, value_name = "FILE", env = "SWAPLET_CONFIG")]
     config: Option<PathBuf>,
     /// Print what it would run with, and where that comes from, in the form of --config, and exit
@@ -92,9 +90,9 @@ pub struct RunArgs {
     log_format: LogFormat,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// How all this came to be.
+    /// Each flag with its value, and where that comes from.
     #[arg(skip)]
-    origin: Option<(Called, Read)>,
+    origins: Vec<Setting>,
 }
 
 /// The form of the log.
@@ -108,8 +106,8 @@ pub(super) enum LogFormat {
 
 impl RunArgs {
     /// Remembers where its flags came from.
-    pub(super) fn configured_by(&mut self, called: Called, read: Read) {
-        self.origin = Some((called, read));
+    pub(super) fn configured_by(&mut self, origins: Vec<Setting>) {
+        self.origins = origins;
     }
 
     /// Runs until SIGTERM or SIGINT.
@@ -117,15 +115,14 @@ impl RunArgs {
     /// # Errors
     /// Bad flags, no way to reach a cluster, or a background task that died.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
-        let Self { config: _, print_config, controller, leader_elect, listen, log_format, cluster, origin } = self;
+        let Self { config: _, print_config, controller, leader_elect, listen, log_format, cluster, origins } = self;
         if print_config {
-            super::print(&origin.map(|(_, read)| yaml(&read.settings)).unwrap_or_default())?;
+            super::print(&yaml(&origins))?;
             return Ok(ExitCode::SUCCESS);
         }
         // Before all else: the first process of a container is not ended by a signal that it does not handle, and would lead in a pod that is
         // being deleted.
         let stopped = stopped()?;
-        let rows = controller.rules.rows().cloned();
         let settings = controller.settings()?;
         start_log(log_format);
         let lease_client = cluster.client().await?;
@@ -134,38 +131,18 @@ impl RunArgs {
         let (terminate, restart) = (settings.selection.is_none(), settings.restart.is_some());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), scope = %settings.namespaces, exit_images = %settings.rules.exit_images, terminate, restart, "watching pods");
         let (instance, namespace) = (settings.instance.clone(), settings.state_namespace.clone().filter(|_| leader_elect));
-        let (sender, settings) = watch::channel(settings);
-        let reloader = origin.and_then(|(called, read)| Reloader::of(called, read, rows, health.clone(), settings_of));
-        let work = async {
-            let Some(namespace) = namespace else {
-                metrics.leads.set(1);
-                return run_configured(client, settings, Leadership::undisputed(), metrics, health, stopped).await;
-            };
+        if let Some(namespace) = namespace {
             tracing::info!(namespace, "standing by until this process holds the Lease swaplet");
             let keeper = LeaseKeeper::start(lease_client, &namespace, &instance, health.clone());
-            run_while_leading(client, settings, metrics, health, keeper, stopped).await
-        };
-        tokio::select! {
-            ended = work => ended?,
-            () = follow(reloader, sender) => {}
+            run_while_leading(client, &settings, metrics, health, keeper, stopped).await?;
+        } else {
+            metrics.leads.set(1);
+            let settings = Settings { leadership: Leadership::undisputed(), ..settings };
+            run(client, settings, metrics, health, stopped).await?;
         }
         tracing::info!("stopped");
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// For as long as the controller runs.
-async fn follow(reloader: Option<Reloader>, running: watch::Sender<Settings>) {
-    match reloader {
-        Some(reloader) => reloader.run(running).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The settings of a controller that was started with this command line.
-fn settings_of(matches: &ArgMatches) -> anyhow::Result<Settings> {
-    let run = matches.subcommand_matches("run").context("this is no command line of swaplet run")?;
-    ControllerArgs::from_arg_matches(run)?.settings()
 }
 
 async fn start_serving(listen: Option<SocketAddr>) -> anyhow::Result<(Metrics, Health)> {

@@ -1,7 +1,6 @@
 //! The loop: events in, decisions, writes out.
 
 mod beside;
-pub mod configured;
 pub mod lead;
 mod log;
 mod nodes;

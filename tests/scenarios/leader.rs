@@ -9,7 +9,7 @@ use swaplet_controller::frame::metrics::Metrics;
 use swaplet_controller::frame::serve::Health;
 use swaplet_controller::run::lead::run_while_leading;
 use swaplet_testbed::apiserver::{Effect, Rule, RuleId, Verb};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::harness::{CONCURRENCY, World, exposition, settings};
@@ -41,9 +41,10 @@ impl Process {
         let keeper = LeaseKeeper::start(client(), NAMESPACE, name, health.clone());
         let asked = Arc::clone(&stop);
         let shutdown = async move { asked.notified().await };
-        let controller =
-            run_while_leading(client(), watch::channel(settings(name, CONCURRENCY)).1, metrics.clone(), health.clone(), keeper, shutdown);
-        let task = tokio::spawn(async move { controller.await.unwrap() });
+        let (client, of_metrics, of_health) = (client(), metrics.clone(), health.clone());
+        let task = tokio::spawn(async move {
+            run_while_leading(client, &settings(name, CONCURRENCY), of_metrics, of_health, keeper, shutdown).await.unwrap();
+        });
         Self { line, metrics, registry, health, stop, task }
     }
 

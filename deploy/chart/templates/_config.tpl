@@ -1,8 +1,3 @@
-{{- /* The keys that are taken over while the controller runs. */}}
-{{- define "swaplet.lists" -}}
-[namespace, exit-images, exit-image-paths, park-image-paths, plain-http, allow-host, warm-startup-taint-namespace, pin-credentials]
-{{- end }}
-
 {{- /* Keys that stand in no file here, by what says the same. */}}
 {{- define "swaplet.elsewhere" -}}
 exit-image: set terminate.exitImage
@@ -73,9 +68,7 @@ context: leave it out, for it is the cluster of the release
 {{- toYaml $config }}
 {{- end }}
 
-{{- /* What is read only at the start: other pods are needed when it changes. */}}
-{{- define "swaplet.configAtStart" -}}
-{{- $config := include "swaplet.config" . | fromYaml }}
-{{- range include "swaplet.lists" . | fromYamlArray }}{{ $_ := unset $config . }}{{ end }}
-{{- toYaml $config | sha256sum | trunc 12 }}
+{{- /* The file and the rows of node classes are read at the start: other pods are needed when they change. */}}
+{{- define "swaplet.configDigest" -}}
+{{- printf "%s\n%s" (include "swaplet.config" .) .Values.nodes.classes | sha256sum | trunc 12 }}
 {{- end }}

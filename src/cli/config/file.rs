@@ -46,30 +46,8 @@ impl File {
         self.path.display().to_string()
     }
 
-    pub(super) const fn path(&self) -> &PathBuf {
-        &self.path
-    }
-
     pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.keys.keys()
-    }
-
-    /// The keys of which this file and the other say different things.
-    pub(super) fn differences(&self, other: &Self) -> Vec<Key> {
-        let all = self.keys.keys().chain(other.keys.keys().filter(|key| !self.keys.contains_key(*key)));
-        all.filter(|key| self.keys.get(*key) != other.keys.get(*key)).cloned().collect()
-    }
-
-    /// This file, with what the other says of these keys.
-    pub(super) fn with(&self, taken_over: &[Key], other: &Self) -> Self {
-        let mut keys = self.keys.clone();
-        for key in taken_over {
-            match other.keys.get(key) {
-                Some(value) => drop(keys.insert(key.clone(), value.clone())),
-                None => drop(keys.remove(key)),
-            }
-        }
-        Self { path: self.path.clone(), keys }
     }
 
     /// What stands in a command line for this key.

@@ -3,23 +3,21 @@
 use std::future::Future;
 
 use kube::Client;
-use tokio::sync::watch;
 
-use super::Settings;
-use super::configured::run_configured;
+use super::{Settings, run};
 use crate::frame::isolated::TaskDied;
 use crate::frame::lease::LeaseKeeper;
 use crate::frame::metrics::Metrics;
 use crate::frame::serve::Health;
 
-/// [Runs](run_configured) whenever this process leads, until `shutdown` completes; then gives the Lease up. Each time it begins anew: all
+/// [Runs](run) whenever this process leads, until `shutdown` completes; then gives the Lease up. Each time it begins anew: all
 /// that it remembers is derived from the pods.
 ///
 /// # Errors
 /// [`TaskDied`], where only a new process can go on.
 pub async fn run_while_leading(
     client: Client,
-    settings: watch::Receiver<Settings>,
+    settings: &Settings,
     metrics: Metrics,
     health: Health,
     keeper: LeaseKeeper,
@@ -43,7 +41,8 @@ pub async fn run_while_leading(
                 () = leadership.lost() => tracing::warn!("this process does not lead any more; it stands by"),
             }
         };
-        run_configured(client.clone(), settings.clone(), keeper.leadership(), metrics.clone(), health.clone(), end).await?;
+        let settings = Settings { leadership: keeper.leadership(), ..settings.clone() };
+        run(client.clone(), settings, metrics.clone(), health.clone(), end).await?;
         metrics.leads.set(0);
     }
     keeper.release().await;
