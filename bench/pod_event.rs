@@ -20,7 +20,7 @@ use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::objects::job::Job;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
 #[global_allocator]
@@ -51,7 +51,7 @@ fn index() -> Index {
     let exit_image = ImageReference::parse("registry.example.com/swaplet/exit:v1").expect("a reference");
     let mut index = Index::new(Rules {
         exit_images: ExitImages::new(Some(exit_image), Vec::new()),
-        ladder: Ladder::default(),
+        allowed: AllowedMethods::default(),
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     });

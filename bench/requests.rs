@@ -22,7 +22,7 @@ use swaplet_controller::restart::reconcile::RestartSettings;
 use swaplet_controller::run::{Settings, run};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::{ApiServer, Clock};
 use tokio::time::{Instant, sleep};
@@ -74,7 +74,7 @@ async fn controller(server: ApiServer) {
         namespaces: Namespaces::default(),
         rules: Rules {
             exit_images: ExitImages::new(Some(EXIT.parse().expect("a reference")), Vec::new()),
-            ladder: Ladder::default(),
+            allowed: AllowedMethods::default(),
             node_table: NodeTable::built_in(),
             coexist: Coexist::Own,
         },

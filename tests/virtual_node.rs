@@ -23,7 +23,7 @@ use swaplet_controller::frame::serve::Health;
 use swaplet_controller::run::Settings;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Recorded, Verb};
 use swaplet_testbed::virtual_node::{
@@ -296,7 +296,7 @@ impl Cluster {
             namespaces: Namespaces::default(),
             rules: Rules {
                 exit_images: ExitImages::new(Some(ImageReference::parse("exit:1").unwrap()), Vec::new()),
-                ladder: Ladder { finish: true, ..Ladder::default() },
+                allowed: AllowedMethods { finish: true, ..AllowedMethods::default() },
                 node_table: NodeTable::built_in(),
                 coexist: Coexist::Own,
             },

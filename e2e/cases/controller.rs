@@ -71,7 +71,7 @@ impl Controller {
 
     /// A process in any case.
     pub async fn process(world: &World, arguments: &[&str], why: Why) -> Process {
-        is_no_installation(why);
+        assert_no_installation(why);
         Process::start_with(world, arguments).await
     }
 
@@ -91,7 +91,7 @@ impl Controller {
 }
 
 /// To be said where processes are started.
-pub fn is_no_installation(why: Why) {
+pub fn assert_no_installation(why: Why) {
     let Some(file) = installed() else { return };
     let case = std::thread::current().name().unwrap_or_default().to_owned();
     // One write per line: other cases write at the same time.

@@ -1,4 +1,4 @@
-//! The phase of pods is written on a real kubelet, under load: no pod whose mains succeeded may end Failed. The kubelet writes the status
+//! The phase of pods is written on a real kubelet, under load: no pod whose main containers succeeded may end Failed. The kubelet writes the status
 //! too, so there are two sides to show: that the naive write loses that race, and that ours does not.
 
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ fn batch_job(world: &World, name: &str, policy: &str) -> Value {
 async fn mains_are_done(world: &World, job: &str) {
     let pods: Api<Pod> = world.api();
     let of_job = kube::api::ListParams::default().labels(&format!("job-name={job}"));
-    eventually(&format!("the mains of {job} to end"), || async {
+    eventually(&format!("the main containers of {job} to end"), || async {
         let listed = pods.list(&of_job).await.unwrap();
         (listed.items.len() == HALF && listed.iter().all(main_has_ended)).then_some(())
     })
@@ -116,7 +116,7 @@ async fn no_pod_ends_failed(case: &str, batches: usize) {
     let written = written_in(&world.namespace).iter().filter(|write| write.is_applied_finish()).count();
     let pods = batches * HALF * 2;
     println!("finish: {pods} pods, {written} writes, {taken_back} taken back, {failed} Failed, {} s", start.elapsed().as_secs());
-    assert_eq!(failed, 0, "pods whose mains succeeded ended Failed");
+    assert_eq!(failed, 0, "pods whose main containers succeeded ended Failed");
     assert!(world.pods().await.iter().all(|pod| phase_of(pod) == "Succeeded"));
     recorder.abort();
     world.done().await;
@@ -187,7 +187,7 @@ async fn the_naive_write_of_the_phase_is_taken_back() {
     world.done().await;
 }
 
-/// The mains end one after another, so that some end just before the kubelet compares statuses, which it does every 10 s.
+/// The main containers end one after another, so that some end just before the kubelet compares statuses, which it does every 10 s.
 async fn naive_batch(world: &World, batch: usize) {
     let mut names = Vec::new();
     for nth in 0..2 * HALF {

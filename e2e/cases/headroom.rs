@@ -24,7 +24,7 @@ use crate::world::{World, eventually, phase_of};
 /// What may lie between the first and the last end: statuses show whole seconds.
 const AT_ONCE: i64 = 2;
 
-/// What the mains of a Job wait for: a pipe on their node, which is this machine, from which each takes one line.
+/// What the main containers of a Job wait for: a pipe on their node, which is this machine, from which each takes one line.
 struct Gate {
     folder: tempfile::TempDir,
     pipe: File,
@@ -41,7 +41,7 @@ impl Gate {
         Self { folder, pipe }
     }
 
-    /// So many mains end at once.
+    /// So many main containers end at once.
     fn open(&mut self, mains: usize) {
         self.pipe.write_all("\n".repeat(mains).as_bytes()).unwrap();
     }
@@ -56,7 +56,7 @@ impl Gate {
     }
 }
 
-/// The pods of a Job whose mains end at once when the gate opens, once all containers run.
+/// The pods of a Job whose main containers end at once when the gate opens, once all containers run.
 async fn running(world: &World, gate: &Gate, pods: usize, limit: u64, script: &str) -> Vec<Pod> {
     let mut job = job("job", gate.spec(world, sidecar(world, "log", script)));
     for (field, value) in [("parallelism", json!(pods)), ("completions", json!(pods)), ("backoffLimit", json!(limit))] {
@@ -70,14 +70,14 @@ async fn running(world: &World, gate: &Gate, pods: usize, limit: u64, script: &s
     .await
 }
 
-/// As [`running`]; the mains end.
+/// As [`running`]; the main containers end.
 async fn ending(world: &World, pods: usize, limit: u64) -> Vec<Pod> {
     let mut gate = Gate::new().await;
     let all = running(world, &gate, pods, limit, EXITS_143).await;
     gate.open(pods);
     // It stays open until the last one has taken its line.
     let ended = |pods: Vec<Pod>| pods.iter().all(|pod| main_end(pod).is_some()).then_some(());
-    eventually("all mains to end", || async { ended(world.pods().await) }).await;
+    eventually("all main containers to end", || async { ended(world.pods().await) }).await;
     all
 }
 
@@ -147,7 +147,7 @@ async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
     ending(&world, 20, 6).await;
     all_succeed(&world, 20).await;
     let pods = world.pods().await;
-    assert!(spread(&pods) <= AT_ONCE, "the mains ended over {} s", spread(&pods));
+    assert!(spread(&pods) <= AT_ONCE, "the main containers ended over {} s", spread(&pods));
     assert_swapped_once(&world.namespace, &names(&pods));
     assert_eq!(told_of_job(&world).await, []);
     world.done().await;
@@ -167,10 +167,10 @@ async fn a_naive_swap_fails_the_same_job() {
     world.done().await;
 }
 
-/// All mains have ended, and one Event about the Job is all that was written.
-async fn is_told_once(world: &World) {
+/// All main containers have ended, and one Event about the Job is all that was written.
+async fn assert_told_once(world: &World) {
     let done = |pods: &Vec<Pod>| !pods.is_empty() && pods.iter().all(|pod| main_end(pod).is_some());
-    eventually("all mains to end", || async { Some(world.pods().await).filter(done) }).await;
+    eventually("all main containers to end", || async { Some(world.pods().await).filter(done) }).await;
     let told = eventually("an Event", || async { Some(told_of_job(world).await).filter(|told| !told.is_empty()) }).await;
     sleep(Duration::from_secs(5)).await;
     assert_eq!(told_of_job(world).await, told);
@@ -184,7 +184,7 @@ async fn is_told_once(world: &World) {
 mod long {
     use super::*;
 
-    /// Two mains are restarted by the user before they end, and the sidecar of a pod that waits while others are swapped.
+    /// Two main containers are restarted by the user before they end, and the sidecar of a pod that waits while others are swapped.
     #[tokio::test]
     async fn restarts_by_the_user_are_counted() {
         let world = World::new("headroom-restarts").await;
@@ -231,7 +231,7 @@ mod long {
         let world = World::new("headroom-raise").await;
         let _controller = Controller::start_with(&world, &["--finish", "never"]).await;
         ending(&world, 6, 0).await;
-        is_told_once(&world).await;
+        assert_told_once(&world).await;
         let raise = Patch::Merge(json!({"spec": {"backoffLimit": 2}}));
         world.api::<Job>().patch("job", &PatchParams::default(), &raise).await.expect("a live Job takes another backoffLimit");
         all_succeed(&world, 6).await;
@@ -247,7 +247,7 @@ mod long {
         let mut gate = Gate::new().await;
         running(&world, &gate, 3, 0, EXITS_0).await;
         gate.open(3);
-        is_told_once(&world).await;
+        assert_told_once(&world).await;
         for pod in world.pods().await {
             stop(&world, &pod.name_any(), "log").await;
         }

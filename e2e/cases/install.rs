@@ -25,7 +25,7 @@ use crate::world::World;
 const MOST_AT_ONCE: u32 = 60;
 
 impl World {
-    /// Jobs whose mains take up to three seconds, one after the other; gives their names.
+    /// Jobs whose main containers take up to three seconds, one after the other; gives their names.
     async fn stream_of_jobs(&self, name: &str, count: u32) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for number in 0..count {

@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::{Instant, sleep};
 
 use crate::audit::swapped_in;
-use crate::controller::{Why, is_no_installation};
+use crate::controller::{Why, assert_no_installation};
 use crate::pods::{EXITS_143, container, pod, sidecar, spec};
 use crate::process::Process;
 use crate::world::{World, eventually};
@@ -25,7 +25,7 @@ impl World {
         start.elapsed()
     }
 
-    /// Pods whose mains take so many seconds; gives their names.
+    /// Pods whose main containers take so many seconds; gives their names.
     async fn create_pods(&self, name: &str, seconds: std::ops::Range<u32>) -> Vec<String> {
         let mut names = Vec::new();
         for seconds in seconds {
@@ -48,7 +48,7 @@ impl World {
 #[tokio::test]
 async fn a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_goes_on() {
     let world = World::new("leader").await;
-    is_no_installation(Why::Signalled);
+    assert_no_installation(Why::Signalled);
     let a = Process::competing(&world, "a").await;
     world.until_leads("a").await;
     let b = Process::competing(&world, "b").await;

@@ -43,7 +43,7 @@ fn command(world: &World, node: &str) -> Command {
 }
 
 /// Nothing stays, and nothing but the pods of the probe was written.
-async fn is_clean(world: &World) {
+async fn assert_clean(world: &World) {
     assert_eq!(world.pods().await.len(), 0);
     for write in written_in(&world.namespace) {
         let name = if write.pod.is_empty() { write.body["metadata"]["name"].as_str().unwrap_or_default() } else { &write.pod };
@@ -54,7 +54,7 @@ async fn is_clean(world: &World) {
 async fn probe(world: &World, node: &str) -> (Output, Value) {
     let output = command(world, node).output().await.unwrap();
     println!("{}", String::from_utf8_lossy(&output.stderr));
-    is_clean(world).await;
+    assert_clean(world).await;
     let found = serde_json::from_slice(&output.stdout).unwrap_or_default();
     (output, found)
 }
@@ -140,7 +140,7 @@ async fn ctrl_c_deletes_the_pod_and_says_so() {
     }
     assert_eq!(child.wait().await.unwrap().code(), Some(130), "{said:#?}");
     assert_eq!(said.last().map(String::as_str), Some("interrupted; the pods of the probe are deleted"));
-    is_clean(&world).await;
+    assert_clean(&world).await;
     rights.take_back().await;
     world.done().await;
 }

@@ -28,7 +28,7 @@ fn main_has_ended(pod: &Pod) -> bool {
     statuses.any(|status| status.name == "main" && status.state.as_ref().is_some_and(|state| state.terminated.is_some()))
 }
 
-/// The names of the pods of these Jobs, once their mains have ended.
+/// The names of the pods of these Jobs, once their main containers have ended.
 async fn stuck(world: &World, jobs: &[(&str, &str)]) -> Vec<String> {
     for (name, policy) in jobs {
         world.create_job(job(name, spec(policy, vec![main_ok(world), sidecar(world, "log", EXITS_143)]))).await;
@@ -36,7 +36,7 @@ async fn stuck(world: &World, jobs: &[(&str, &str)]) -> Vec<String> {
     ended_mains(world, jobs.len()).await
 }
 
-/// The names of all pods, once there are so many whose mains have ended.
+/// The names of all pods, once there are so many whose main containers have ended.
 async fn ended_mains(world: &World, count: usize) -> Vec<String> {
     eventually("the Jobs to be stuck", || async {
         let pods = world.pods().await;

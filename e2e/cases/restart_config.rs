@@ -69,7 +69,7 @@ impl Configured {
     }
 
     /// Waits until this is recorded of the container.
-    async fn is_recorded(&self, object: &str) {
+    async fn assert_recorded(&self, object: &str) {
         let maps: Api<ConfigMap> = self.0.world.api();
         eventually(&format!("{object} to be recorded"), || async {
             let records = maps.get_opt("swaplet-restart-on").await.unwrap()?.data?;
@@ -119,7 +119,7 @@ async fn environment_files_and_secret_of_a_container() {
 
     // Without the right to Secrets this is said, and the rest goes on.
     assert_eq!(case.0.world.events_of("p", 1).await, ["RestartOnForbidden"]);
-    case.is_recorded("configmap/files").await;
+    case.assert_recorded("configmap/files").await;
     case.set("settings", json!({"COLOR": "blue"})).await;
     case.is_restarted(1).await;
     assert_eq!(case.starts().await, "red one\nblue one\n");
@@ -142,7 +142,7 @@ async fn environment_files_and_secret_of_a_container() {
     assert_eq!(case.starts().await, "red one\nblue one\nblue two\n");
 
     case.0.world.grant("swaplet-restart-on-secrets").await;
-    case.is_recorded("secret-metadata/tls").await;
+    case.assert_recorded("secret-metadata/tls").await;
     let secret = Patch::Merge(json!({"stringData": {"key": "two"}}));
     case.0.world.api::<Secret>().patch("tls", &PatchParams::default(), &secret).await.unwrap();
     let after = case.is_restarted(3).await;

@@ -1,4 +1,4 @@
-//! Jobs end when their mains are done, whatever their sidecars are like.
+//! Jobs end when their main containers are done, whatever their sidecars are like.
 
 use kube::ResourceExt;
 use serde_json::json;

@@ -57,7 +57,7 @@ impl Case {
         node.done(world).await;
     }
 
-    /// Pods whose mains exit with 0: all of them end well.
+    /// Pods whose main containers exit with 0: all of them end well.
     async fn round(&self, world: &World, node: &VirtualNode, names: &[&str]) {
         for name in names {
             let policy = if name.starts_with("never") { "Never" } else { "OnFailure" };

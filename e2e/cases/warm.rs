@@ -93,7 +93,7 @@ impl Ran {
         Self { code: output.status.code().unwrap(), results, told }
     }
 
-    pub fn is_warm(&self, image: &str) {
+    pub fn assert_warm(&self, image: &str) {
         assert_eq!(self.results[image]["result"], "Succeeded", "{image}: {}", self.told);
     }
 }
@@ -190,7 +190,7 @@ async fn a_dozen(case: &str, large_bytes: usize, how: &[&str]) {
     let ran = run.await.unwrap();
     println!("{}", ran.told);
     assert!(!printed.contains(&images.mark), "an entrypoint has printed: {printed}");
-    images.all.iter().for_each(|image| ran.is_warm(image));
+    images.all.iter().for_each(|image| ran.assert_warm(image));
     let missing = &ran.results[&images.missing];
     assert!(missing["result"] == "Failed" && missing["why"].as_str().unwrap().contains("not found"), "{missing}");
     assert_eq!(ran.code, 1, "{}", ran.told);
@@ -203,12 +203,12 @@ async fn a_dozen(case: &str, large_bytes: usize, how: &[&str]) {
     assert!(large["bytes"].as_u64() > Some(large_bytes as u64), "{large}");
     warmer.pods_are_gone().await;
     assert!(!lookout.has_seen(), "an entrypoint has run");
-    is_found_when_it_runs(&warmer, &images, &lookout).await;
+    assert_found_when_it_runs(&warmer, &images, &lookout).await;
     warmer.done().await;
 }
 
 /// The other half of the proof: the entrypoint is seen where it does run; and its image is there already.
-async fn is_found_when_it_runs(warmer: &Warmer, images: &Awkward, lookout: &Lookout) {
+async fn assert_found_when_it_runs(warmer: &Warmer, images: &Awkward, lookout: &Lookout) {
     let security = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
     let mut spec = spec("Never", vec![json!({"name": "main", "image": images.trace, "securityContext": security})]);
     spec["securityContext"] = json!({"runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": {"type": "RuntimeDefault"}});
@@ -224,8 +224,8 @@ async fn two_runs_at_once_do_not_disturb_each_other() {
     let (work, exit) = (warmer.world.images.work.as_str(), warmer.world.images.exit.as_str());
     let (one, other) = (warmer.start(&[work, exit]), warmer.start(&[exit, work]));
     for ran in [Ran::of(one).await, Ran::of(other).await] {
-        ran.is_warm(work);
-        ran.is_warm(exit);
+        ran.assert_warm(work);
+        ran.assert_warm(exit);
         assert_eq!(ran.code, 0, "{}", ran.told);
     }
     warmer.pods_are_gone().await;
@@ -243,7 +243,7 @@ async fn a_pinned_tag_is_pulled_by_the_digest_that_the_registry_has_for_it() {
     let pinned = format!("{tagged}@{digest}");
     let ran = Ran::of(warmer.start(&[&tagged, &pinned, "--pin"])).await;
     assert_eq!((ran.code, ran.results.keys().collect::<Vec<_>>()), (0, vec![&pinned]), "{}", ran.told);
-    ran.is_warm(&pinned);
+    ran.assert_warm(&pinned);
     let pulls = pulls(&warmer, &pinned).await;
     assert!(pulls.iter().any(|message| message.contains("Successfully pulled")), "{pulls:?}");
     warmer.pods_are_gone().await;

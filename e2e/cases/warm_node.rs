@@ -67,7 +67,7 @@ async fn a_cordoned_node_whose_kubelet_is_killed_in_a_pull_becomes_warm() {
     drop(kubelet);
 
     let ran = Ran::of(child).await;
-    [work, &image].iter().for_each(|image| ran.is_warm(image));
+    [work, &image].iter().for_each(|image| ran.assert_warm(image));
     assert_eq!(ran.code, 0, "{}", ran.told);
     let seen = Api::<Node>::all(warmer.world.client.clone()).get(&node).await.unwrap();
     assert_eq!(seen.spec.unwrap().unschedulable, Some(true), "warming is no reason to uncordon");

@@ -63,7 +63,7 @@ async fn registries_that_refuse_or_are_stopped_are_named_and_waited_for() {
     broken.now(Manner::Serve);
     stopped.start_again().await;
     let ran = Ran::of(child).await;
-    images.iter().for_each(|image| ran.is_warm(image));
+    images.iter().for_each(|image| ran.assert_warm(image));
     assert_eq!(ran.code, 0, "{}", ran.told);
     warmer.pods_are_gone().await;
     warmer.done().await;
@@ -82,7 +82,7 @@ async fn a_private_image_becomes_warm_with_its_secret_only() {
     warmer.pods_are_gone().await;
 
     let ran = Ran::of(warmer.start(&[&image, "--pull-secret", "login"])).await;
-    ran.is_warm(&image);
+    ran.assert_warm(&image);
     assert_eq!(ran.code, 0, "{}", ran.told);
     warmer.pods_are_gone().await;
     warmer.done().await;
@@ -106,7 +106,7 @@ async fn after_a_run_that_was_killed_the_next_one_goes_its_own_way() {
     slow.stop().await;
     slow.start_again().await;
     let ran = Ran::of(next).await;
-    ran.is_warm(&image);
+    ran.assert_warm(&image);
     assert_eq!(ran.code, 0, "{}", ran.told);
     eventually("only the pod of the killed run to be left", || async {
         let pods = warmer.world.pods().await;

@@ -8,8 +8,8 @@ use swaplet_controller::cluster::rules::Rules;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::exit_images::derived::DerivedImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::report::decision::Rung;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::report::decision::Method;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
 use crate::image::build::derived_paths;
@@ -133,24 +133,24 @@ impl RulesArgs {
             finish == FinishArg::Allowed || prefer != Some(PreferArg::Finish),
             "--prefer=finish and --finish=never exclude each other: drop one of them"
         );
-        let prefer = prefer.map(PreferArg::rung);
-        let ladder = Ladder { prefer, finish: finish == FinishArg::Allowed, recreate: true, swap_under_never };
+        let prefer = prefer.map(PreferArg::method);
+        let allowed = AllowedMethods { prefer, finish: finish == FinishArg::Allowed, recreate: true, swap_under_never };
         let paths = derived_paths(exit_image_paths).context("--exit-image-paths")?;
         let exit_images = ExitImages::new(exit_image, exit_images).with_default_paths(paths);
         let exit_images = match derived_repository {
             Some(repository) => exit_images.with_derived(DerivedImages::new(repository)),
             None => exit_images,
         };
-        Ok(Rules { exit_images, ladder, node_table: nodes.table()?, coexist: coexist.into() })
+        Ok(Rules { exit_images, allowed, node_table: nodes.table()?, coexist: coexist.into() })
     }
 }
 
 impl PreferArg {
-    const fn rung(self) -> Rung {
+    const fn method(self) -> Method {
         match self {
-            Self::Swap => Rung::Swap,
-            Self::Finish => Rung::Finish,
-            Self::Crr => Rung::Recreate,
+            Self::Swap => Method::Swap,
+            Self::Finish => Method::Finish,
+            Self::Crr => Method::Recreate,
         }
     }
 }
@@ -177,16 +177,16 @@ fn repository(written: &str) -> Result<ImageReference, String> {
 #[cfg(test)]
 mod tests {
     use clap::{Args as _, Command, FromArgMatches as _};
-    use swaplet_core::terminate::ladder::Ladder;
+    use swaplet_core::terminate::methods::AllowedMethods;
 
     use super::*;
 
     /// Tests of decisions about an installation where nothing is said (`tests/decisions/expect.rs`) go by it.
     #[test]
-    fn t1_the_shipped_ladder_is_the_one_that_decisions_are_tested_with() {
+    fn t1_the_shipped_methods_is_the_one_that_decisions_are_tested_with() {
         let args = ["run", "--exit-image", "registry.example/exit:v1"];
         let matches = RulesArgs::augment_args(Command::new("run")).get_matches_from(args);
-        let ladder = RulesArgs::from_arg_matches(&matches).unwrap().rules().unwrap().ladder;
-        assert_eq!(ladder, Ladder { prefer: None, finish: true, recreate: true, swap_under_never: false });
+        let allowed = RulesArgs::from_arg_matches(&matches).unwrap().rules().unwrap().allowed;
+        assert_eq!(allowed, AllowedMethods { prefer: None, finish: true, recreate: true, swap_under_never: false });
     }
 }

@@ -1,15 +1,15 @@
 //! Ending sidecars: when, which, and with what image; and what to say about it.
 //!
 //! The conditions are OpenKruise's (`isInterestingPod`), with these differences: phase `Pending` does not exclude a pod
-//! whose mains are done (a sidecar in ImagePullBackOff keeps it Pending, and the swap releases it: `docs/measured.md`, row 25); a
+//! whose main containers are done (a sidecar in ImagePullBackOff keeps it Pending, and the swap releases it: `docs/measured.md`, row 25); a
 //! missing status of a sidecar is tolerated; a pod whose containers are all sidecars is refused, not ended.
 
 pub mod circumstances;
 pub(crate) mod ending;
 pub mod explain;
 pub mod finish;
-pub mod ladder;
 pub mod memory;
+pub mod methods;
 pub mod openkruise;
 pub(crate) mod preflight;
 pub mod recreate;
@@ -19,13 +19,13 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use self::circumstances::Circumstances;
-use self::ladder::{Ladder, Step};
 use self::memory::Memory;
+use self::methods::{AllowedMethods, Step};
 use crate::cluster::node_class::OVERRIDE;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod, RestartPolicy};
 use crate::objects::values::env::{ECI_CONTAINER_TYPE, ECI_SIDECAR, MarkProblem, WHEN_JOB_EXIT, WITH_IMAGE};
-use crate::report::decision::{Action, Decision, Report, Rung};
+use crate::report::decision::{Action, Decision, Method, Report};
 use crate::report::reason::Reason;
 
 /// A sidecar that has not ended, with its position in `spec.containers`.
@@ -168,7 +168,7 @@ fn mark_problem(pod: &Pod) -> Option<Decision> {
 fn mains_not_done(pod: &Pod) -> Option<Decision> {
     match roles::mains_state(pod) {
         Mains::Done => None,
-        // A broken mark beside a good one is told while the mains run, so that it can be mended before the next run.
+        // A broken mark beside a good one is told while the main containers run, so that it can be mended before the next run.
         Mains::Running(_) | Mains::NotReported(_) => {
             let reports = mark_problem(pod).map(|problem| problem.reports).unwrap_or_default();
             Some(Decision { reports, ..Decision::quiet(Reason::MainsRunning) })
@@ -182,16 +182,16 @@ pub(crate) fn unended(pod: &Pod) -> Vec<Unended<'_>> {
     pod.containers.iter().enumerate().filter(|(_, container)| is_unended(container)).collect()
 }
 
-/// The mains are done and the pod is not finished.
+/// The main containers are done and the pod is not finished.
 fn sidecars(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     let mut decision = climb(pod, memory, around);
     decision.reports.extend(left_to_platform(pod));
     decision
 }
 
-/// The first rung that leads on says what to do about the sidecars.
+/// The first method that leads on says what to do about the sidecars.
 fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
-    let (unended, rungs) = turn(pod, memory, around);
+    let (unended, methods) = turn(pod, memory, around);
     if let Some(decision) = finish::go_on(pod, &unended, memory, around) {
         return decision;
     }
@@ -207,8 +207,8 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     }
     let mut refused = Vec::new();
     let mut earliest: Option<Duration> = None;
-    for (nth, rung) in rungs.iter().enumerate() {
-        match ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around) {
+    for (nth, method) in methods.iter().enumerate() {
+        match ask(*method, pod, &unended, &methods[nth + 1..], memory, around) {
             Step::Here(decision) => return after(refused, decision),
             Step::Next { reports, again } => {
                 refused.extend(reports);
@@ -221,7 +221,7 @@ fn climb(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Decision {
     Decision { swaps_wanted, ..exhausted(pod, refused, earliest, around) }
 }
 
-/// What a rung has decided, with what the rungs before it have `refused`: what is not a swap tells why it is none, and a request to
+/// What a method has decided, with what the methods before it have `refused`: what is not a swap tells why it is none, and a request to
 /// OpenKruise's daemon that did not do it is told along.
 fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
     if let (Some(Action::Finish(_) | Action::Recreate(_)), Some(done)) = (&decision.action, &mut decision.done) {
@@ -234,55 +234,62 @@ fn after(refused: Vec<Report>, mut decision: Decision) -> Decision {
     decision
 }
 
-/// The sidecars whose turn it is, and their rungs. On kubelets those whose exit code is to be ignored come last, by `finish` (OpenKruise:
+/// The sidecars whose turn it is, and their methods. On kubelets those whose exit code is to be ignored come last, by `finish` (OpenKruise:
 /// the normal ones first, then the override, on ordinary nodes only).
-pub(crate) fn turn<'a>(pod: &'a Pod, memory: &Memory, around: &Circumstances<'_>) -> (Vec<Unended<'a>>, Vec<Rung>) {
+pub(crate) fn turn<'a>(pod: &'a Pod, memory: &Memory, around: &Circumstances<'_>) -> (Vec<Unended<'a>>, Vec<Method>) {
     let all = unended(pod);
     let ignored = |(_, sidecar): &Unended<'_>| sidecar.mark.ignores_exit_code();
-    let ladder = around.ladder.of_pod(pod);
-    if !around.node.is_kubelet() || !ladder.finish || !all.iter().any(ignored) {
-        let rungs = rungs(pod, &all, memory, around, &ladder);
-        return (all, rungs);
+    let allowed = around.allowed.of_pod(pod);
+    if !around.node.is_kubelet() || !allowed.finish || !all.iter().any(ignored) {
+        let methods = methods(pod, &all, memory, around, &allowed);
+        return (all, methods);
     }
     let normal: Vec<_> = all.iter().copied().filter(|sidecar| !ignored(sidecar)).collect();
     if !normal.is_empty() {
-        let rungs = rungs(pod, &normal, memory, around, &ladder);
-        return (normal, rungs);
+        let methods = methods(pod, &normal, memory, around, &allowed);
+        return (normal, methods);
     }
-    let finish_first = Ladder { prefer: Some(Rung::Finish), ..ladder };
-    let rungs = rungs(pod, &all, memory, around, &finish_first);
-    (all, rungs)
+    let finish_first = AllowedMethods { prefer: Some(Method::Finish), ..allowed };
+    let methods = methods(pod, &all, memory, around, &finish_first);
+    (all, methods)
 }
 
 /// A swap that was made is waited for also where its node gets no other (any more).
-fn rungs(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>, ladder: &Ladder) -> Vec<Rung> {
-    let mut rungs = ladder.rungs(around.node, &pod.restart_policy, around.bears_swap(pod));
-    if !rungs.contains(&Rung::Swap) && swap::is_under_way(unended, memory) {
-        rungs.insert(0, Rung::Swap);
+fn methods(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>, allowed: &AllowedMethods) -> Vec<Method> {
+    let mut methods = allowed.methods(around.node, &pod.restart_policy, around.bears_swap(pod));
+    if !methods.contains(&Method::Swap) && swap::is_under_way(unended, memory) {
+        methods.insert(0, Method::Swap);
     }
-    rungs
+    methods
 }
 
-/// What one rung says; `later` are those after it.
-pub(crate) fn ask(rung: Rung, pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
-    match rung {
-        Rung::Swap => swap::step(pod, unended, later, memory, around),
-        Rung::Finish => finish::step(pod, unended, memory, around),
-        Rung::Recreate => recreate::step(pod, unended, memory, around),
+/// What one method says; `later` are those after it.
+pub(crate) fn ask(
+    method: Method,
+    pod: &Pod,
+    unended: &[Unended<'_>],
+    later: &[Method],
+    memory: &Memory,
+    around: &Circumstances<'_>,
+) -> Step {
+    match method {
+        Method::Swap => swap::step(pod, unended, later, memory, around),
+        Method::Finish => finish::step(pod, unended, memory, around),
+        Method::Recreate => recreate::step(pod, unended, memory, around),
     }
 }
 
-/// No rung leads on.
+/// No method leads on.
 fn exhausted(pod: &Pod, mut refused: Vec<Report>, again: Option<Duration>, around: &Circumstances<'_>) -> Decision {
     if refused.is_empty() {
-        refused.push(no_rung(pod, around));
+        refused.push(no_method(pod, around));
     }
     let reason = refused[0].reason;
     let again = again.or(around.facts.class_until);
     Decision { reports: one_per_reason(refused), again, ..Decision::quiet(reason) }
 }
 
-fn no_rung(pod: &Pod, around: &Circumstances<'_>) -> Report {
+fn no_method(pod: &Pod, around: &Circumstances<'_>) -> Report {
     let (class, node, policy) = (around.node, &pod.node, &pod.restart_policy);
     let note = format!(
         "node {node} is {class}, where nothing that is allowed ends the sidecars of a pod with restartPolicy {policy:?}: allow finish (start the controller without --finish=never), delete the pod, or, \

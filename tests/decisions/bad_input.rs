@@ -6,7 +6,7 @@ use swaplet_core::objects::values::env::{IGNORE_EXIT_CODE, WHEN_JOB_EXIT, WITH_I
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, read, sidecar, sidecar_with_image};
-use crate::expect::{EXIT, LISTED, Life, UNLISTED, ask, is_silent, rules_with, swaps, swaps_to, warns};
+use crate::expect::{EXIT, LISTED, Life, UNLISTED, ask, assert_silent, rules_with, swaps, swaps_to, warns};
 
 /// A main that is done beside the container in question.
 fn beside_done_main(container: ContainerBuilder) -> PodBuilder {
@@ -76,19 +76,19 @@ fn flag_values_other_than_true_and_false_are_told() {
 #[test]
 fn false_is_no_mark_and_no_mistake() {
     for value in ["false", "False", ""] {
-        is_silent(&beside_done_main(main_container("other").env(WHEN_JOB_EXIT, value).running()), Reason::NoSidecar);
+        assert_silent(&beside_done_main(main_container("other").env(WHEN_JOB_EXIT, value).running()), Reason::NoSidecar);
     }
 }
 
 #[test]
 fn the_exit_code_flag_alone_does_not_mark() {
-    is_silent(&beside_done_main(main_container("other").env(IGNORE_EXIT_CODE, "true").running()), Reason::NoSidecar);
+    assert_silent(&beside_done_main(main_container("other").env(IGNORE_EXIT_CODE, "true").running()), Reason::NoSidecar);
 }
 
 #[test]
 fn names_of_variables_are_exact() {
     let lower = main_container("other").env(&WHEN_JOB_EXIT.to_lowercase(), "true").env("KRUISE_TERMINATE_SIDECAR", "true");
-    is_silent(&beside_done_main(lower.running()), Reason::NoSidecar);
+    assert_silent(&beside_done_main(lower.running()), Reason::NoSidecar);
 }
 
 #[test]
@@ -107,14 +107,14 @@ fn a_bad_mark_beside_a_good_one_is_told_while_the_mains_run() {
         .with(main_container("bad").env(WHEN_JOB_EXIT, "yes").running());
     let mut life = Life::new();
     life.tells(&pod, Reason::MarkInvalid);
-    life.is_silent(&pod.but("main", |main| main.ended(0)), Reason::MainsRunning);
+    life.assert_silent(&pod.but("main", |main| main.ended(0)), Reason::MainsRunning);
 }
 
 #[test]
 fn a_pod_of_sidecars_only_is_refused() {
     let all = pod("OnFailure").with(sidecar("a").running()).with(sidecar_with_image("b", LISTED).running());
     assert!(warns(&all, Reason::OnlySidecars).contains("every container"));
-    is_silent(&all.phase("Succeeded"), Reason::PodFinished);
+    assert_silent(&all.phase("Succeeded"), Reason::PodFinished);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn an_unknown_or_missing_restart_policy_is_told_for_marked_pods_only() {
     for policy in [json!("Sometimes"), json!("never"), json!(""), Value::Null] {
         let note = warns(&ready().set("/spec/restartPolicy", policy.clone()), Reason::RestartPolicyUnknown);
         assert!(note.contains("spec.restartPolicy"), "{note}");
-        is_silent(&pod("Never").with(main_container("main").ended(0)).set("/spec/restartPolicy", policy), Reason::NoSidecar);
+        assert_silent(&pod("Never").with(main_container("main").ended(0)).set("/spec/restartPolicy", policy), Reason::NoSidecar);
     }
 }
 
@@ -143,7 +143,7 @@ fn a_sidecar_that_restarts_always_is_told() {
 #[test]
 fn a_main_that_restarts_always_is_never_done() {
     let pod = pod("Never").with(main_container("main").spec("restartPolicy", "Always").ended(0)).with(sidecar("sidecar").running());
-    is_silent(&pod, Reason::MainsRunning);
+    assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
@@ -152,21 +152,21 @@ fn the_policy_of_a_main_outranks_that_of_its_pod() {
         pod(pod_policy).with(main_container("main").spec("restartPolicy", own).ended(1)).with(sidecar("sidecar").running())
     };
     swaps(&failed("OnFailure", "Never"), &["sidecar"]);
-    is_silent(&failed("Never", "OnFailure"), Reason::MainsRunning);
+    assert_silent(&failed("Never", "OnFailure"), Reason::MainsRunning);
 }
 
 #[test]
 fn a_missing_status_of_a_main_waits() {
-    is_silent(&pod("Never").with(main_container("main").no_status()).with(sidecar("sidecar").running()), Reason::MainsRunning);
+    assert_silent(&pod("Never").with(main_container("main").no_status()).with(sidecar("sidecar").running()), Reason::MainsRunning);
     let one_of_two = ready().with(main_container("second").no_status());
-    is_silent(&one_of_two, Reason::MainsRunning);
+    assert_silent(&one_of_two, Reason::MainsRunning);
 }
 
 #[test]
 fn no_status_at_all_waits() {
     let pod = pod("Never").with(main_container("main").no_status()).with(sidecar("sidecar").no_status());
-    is_silent(&pod.clone().set("/status", Value::Null), Reason::MainsRunning);
-    is_silent(&pod.set("/status", json!({})), Reason::MainsRunning);
+    assert_silent(&pod.clone().set("/status", Value::Null), Reason::MainsRunning);
+    assert_silent(&pod.set("/status", json!({})), Reason::MainsRunning);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn statuses_of_other_containers_are_not_taken_for_those_of_the_pod() {
     let init = json!({"name": "init", "image": "i", "state": {"terminated": {"exitCode": 0}}});
     swaps(&ready().extra_status(init.clone()), &["sidecar"]);
     let unreported = pod("Never").with(main_container("main").no_status()).with(sidecar("sidecar").running()).extra_status(init);
-    is_silent(&unreported, Reason::MainsRunning);
+    assert_silent(&unreported, Reason::MainsRunning);
 }
 
 #[test]
@@ -199,11 +199,11 @@ fn the_first_of_two_statuses_of_one_name_counts() {
     let running = json!({"name": "main", "state": {"running": {}}});
     let two = pod("Never").with(sidecar("sidecar").running()).with(main_container("main").no_status());
     swaps(&two.clone().extra_status(ended.clone()).extra_status(running.clone()), &["sidecar"]);
-    is_silent(&two.extra_status(running.clone()).extra_status(ended.clone()), Reason::MainsRunning);
+    assert_silent(&two.extra_status(running.clone()).extra_status(ended.clone()), Reason::MainsRunning);
     // Nor does the place of the other statuses change which is the first.
     let bare = pod("Never").with(sidecar("sidecar").no_status()).with(main_container("main").no_status());
     let of_sidecar = json!({"name": "sidecar", "state": {"running": {}}});
-    is_silent(&bare.extra_status(of_sidecar).extra_status(running).extra_status(ended), Reason::MainsRunning);
+    assert_silent(&bare.extra_status(of_sidecar).extra_status(running).extra_status(ended), Reason::MainsRunning);
 }
 
 #[test]
@@ -217,14 +217,14 @@ fn native_sidecars_and_ephemeral_containers_are_neither_mains_nor_targets() {
             .set("/status/ephemeralContainerStatuses", init_status.clone())
     };
     swaps(&with_others(ready()), &["sidecar"]);
-    is_silent(&with_others(pod("Never").with(main_container("main").ended(0))), Reason::NoSidecar);
-    is_silent(&with_others(beside_done_main(sidecar("sidecar").ended(0))), Reason::SidecarsEnded);
+    assert_silent(&with_others(pod("Never").with(main_container("main").ended(0))), Reason::NoSidecar);
+    assert_silent(&with_others(beside_done_main(sidecar("sidecar").ended(0))), Reason::SidecarsEnded);
 }
 
 #[test]
 fn a_missing_exit_code_is_no_success() {
     let main = |policy| pod(policy).with(main_container("main").status("state", json!({"terminated": {}}))).with(sidecar("s").running());
-    is_silent(&main("OnFailure"), Reason::MainsRunning);
+    assert_silent(&main("OnFailure"), Reason::MainsRunning);
     swaps(&main("Never"), &["s"]);
 }
 
@@ -232,7 +232,7 @@ fn a_missing_exit_code_is_no_success() {
 fn an_exit_code_of_another_type_is_no_success() {
     for code in [json!("0"), json!(0.5), json!(false), Value::Null, json!([0])] {
         let main = main_container("main").status("state", json!({"terminated": {"exitCode": code}}));
-        is_silent(&pod("OnFailure").with(main).with(sidecar("sidecar").running()), Reason::MainsRunning);
+        assert_silent(&pod("OnFailure").with(main).with(sidecar("sidecar").running()), Reason::MainsRunning);
     }
 }
 
@@ -240,16 +240,16 @@ fn an_exit_code_of_another_type_is_no_success() {
 fn of_two_members_of_a_state_the_end_counts() {
     let both = json!({"running": {"startedAt": "2025-01-01T00:00:00Z"}, "terminated": {"exitCode": 0}});
     swaps(&pod("OnFailure").with(main_container("main").status("state", both.clone())).with(sidecar("sidecar").running()), &["sidecar"]);
-    is_silent(&beside_done_main(sidecar("sidecar").status("state", both)), Reason::SidecarsEnded);
+    assert_silent(&beside_done_main(sidecar("sidecar").status("state", both)), Reason::SidecarsEnded);
     let waits_too = json!({"waiting": {"reason": "Unknown"}, "running": {}});
-    is_silent(&pod("Never").with(main_container("main").status("state", waits_too)).with(sidecar("s").running()), Reason::MainsRunning);
+    assert_silent(&pod("Never").with(main_container("main").status("state", waits_too)).with(sidecar("s").running()), Reason::MainsRunning);
 }
 
 #[test]
 fn an_empty_state_is_no_end() {
     for state in [json!({}), Value::Null, json!({"terminated": null})] {
         let main = main_container("main").status("state", state.clone());
-        is_silent(&pod("Never").with(main).with(sidecar("sidecar").running()), Reason::MainsRunning);
+        assert_silent(&pod("Never").with(main).with(sidecar("sidecar").running()), Reason::MainsRunning);
         swaps(&beside_done_main(sidecar("sidecar").status("state", state)), &["sidecar"]);
     }
 }
@@ -345,10 +345,10 @@ fn a18_a_main_with_restart_rules_is_done_after_a_code_that_no_rule_names() {
     ];
     for (policy, rules, done, comes_back) in table {
         done.iter().for_each(|code| swaps(&with_rule(policy, &rules, *code), &["sidecar"]));
-        comes_back.iter().for_each(|code| is_silent(&with_rule(policy, &rules, *code), Reason::MainsRunning));
+        comes_back.iter().for_each(|code| assert_silent(&with_rule(policy, &rules, *code), Reason::MainsRunning));
     }
     let several = json!([rule("In", json!([3]))[0], rule("In", json!([5]))[0]]);
-    [3, 5].iter().for_each(|code| is_silent(&with_rule("Never", &several, *code), Reason::MainsRunning));
+    [3, 5].iter().for_each(|code| assert_silent(&with_rule("Never", &several, *code), Reason::MainsRunning));
     swaps(&with_rule("Never", &several, 4), &["sidecar"]);
 }
 
@@ -362,7 +362,7 @@ fn a18_a_rule_that_cannot_be_read_may_bring_the_main_back() {
         json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": ["one"]}}]),
     ];
     for rules in strange {
-        is_silent(&with_rule("Never", &rules, 0), Reason::MainsRunning);
-        is_silent(&with_rule("Never", &rules, 1), Reason::MainsRunning);
+        assert_silent(&with_rule("Never", &rules, 0), Reason::MainsRunning);
+        assert_silent(&with_rule("Never", &rules, 1), Reason::MainsRunning);
     }
 }

@@ -52,7 +52,7 @@ fn who_takes_a_pod_that_openkruise_would_act_on() {
     for coexist in [Auto, Defer, Own] {
         let mut life = beside(coexist, Absent);
         life.openkruise.unseen = true;
-        life.is_silent(&pod, Reason::OpenKruiseUnseen);
+        life.assert_silent(&pod, Reason::OpenKruiseUnseen);
     }
     let note = beside(Auto, Unknown).tells(&pod, Reason::OpenKruiseUnclear);
     assert!(note.contains("--coexist=own"), "{note}");
@@ -93,7 +93,7 @@ fn without_the_daemon_its_request_ends_nothing() {
 fn a_pod_that_stays_pending_is_taken() {
     let pod = done(sidecar("log").waiting("ImagePullBackOff", "")).phase("Pending");
     let mut life = beside(Coexist::Auto, Terminator::On);
-    let decision = life.is_silent(&pod, Reason::LeftToOpenKruise);
+    let decision = life.assert_silent(&pod, Reason::LeftToOpenKruise);
     assert_eq!(decision.again.map(|at| at.as_secs()), Some(60));
     life.later(60);
     takes(life, &pod);
@@ -105,7 +105,7 @@ fn a_pod_that_was_begun_is_finished() {
     let mut life = beside(Coexist::Auto, Terminator::Off);
     let swapped = life.swaps(&pod);
     life.openkruise.terminator = Terminator::On;
-    life.is_silent(&swapped, Reason::SwapPending);
+    life.assert_silent(&swapped, Reason::SwapPending);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_sidecar_whose_exit_code_is_ignored_ends_the_others_too() {
     let pod = done(ignored()).with(sidecar_with_image("proxy", LISTED).running());
     for finish in [true, false] {
         let mut life = beside(Coexist::Auto, Terminator::On);
-        life.ladder.finish = finish;
+        life.allowed.finish = finish;
         leaves(life, &pod);
     }
 }
@@ -152,11 +152,11 @@ fn a_request_of_openkruise_that_has_failed_is_told() {
         let mut life = beside(Coexist::Auto, Terminator::On);
         leaves_once(&mut life, &pod);
         life.openkruise.request = Some(request(json!({"phase": "Recreating"})));
-        life.is_silent(&pod, Reason::LeftToOpenKruise);
+        life.assert_silent(&pod, Reason::LeftToOpenKruise);
         life.openkruise.request = Some(request(json!({"phase": "Completed", "message": message})));
         let note = life.tells(&pod, Reason::OpenKruiseIncomplete);
         assert!(note.contains(words), "{note}");
-        life.is_silent(&done(sidecar("log").ended(0)).phase("Succeeded"), Reason::PodFinished);
+        life.assert_silent(&done(sidecar("log").ended(0)).phase("Succeeded"), Reason::PodFinished);
     }
 }
 

@@ -7,7 +7,7 @@ use swaplet_core::objects::values::env::WITH_IMAGE;
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
-use crate::expect::{LISTED, Life, is_silent, swaps_to};
+use crate::expect::{LISTED, Life, assert_silent, swaps_to};
 
 fn demo(main: ContainerBuilder, sidecar: ContainerBuilder) -> PodBuilder {
     pod("Never").with(main).with(sidecar)
@@ -26,13 +26,13 @@ fn demo_pod() -> PodBuilder {
     demo(main_c().ended(0), sidecar_c().uncompleted())
 }
 
-/// The old object was seen while the mains ran; the new one leaves nothing to do.
+/// The old object was seen while the main containers ran; the new one leaves nothing to do.
 #[track_caller]
 fn not_enqueued(old: &PodBuilder, new: &PodBuilder, reason: Reason) {
     let mut life = Life::new();
-    life.is_silent(old, Reason::MainsRunning);
-    life.is_silent(new, reason);
-    is_silent(new, reason);
+    life.assert_silent(old, Reason::MainsRunning);
+    life.assert_silent(new, reason);
+    assert_silent(new, reason);
 }
 
 /// The old object was swapped already; the new one leaves nothing to do.
@@ -40,8 +40,8 @@ fn not_enqueued(old: &PodBuilder, new: &PodBuilder, reason: Reason) {
 fn not_enqueued_again(old: &PodBuilder, new: &PodBuilder, reason: Reason) {
     let mut life = Life::new();
     let swapped = life.swaps(old);
-    life.is_silent(&new.clone().but("sidecar", |c| c.image(swapped.image_of("sidecar"))), reason);
-    is_silent(new, reason);
+    life.assert_silent(&new.clone().but("sidecar", |c| c.image(swapped.image_of("sidecar"))), reason);
+    assert_silent(new, reason);
 }
 
 // Pending acts: a sidecar that cannot be pulled keeps a finished pod Pending, and the swap releases it (OpenKruise: 0).
@@ -53,21 +53,21 @@ fn update_pod_not_running() {
 #[test]
 fn update_pod_pending_with_its_mains_not_done_is_left_alone() {
     let waiting = demo(main_c().waiting("ContainerCreating", ""), sidecar_c().waiting("ContainerCreating", ""));
-    is_silent(&waiting.phase("Pending"), Reason::MainsRunning);
+    assert_silent(&waiting.phase("Pending"), Reason::MainsRunning);
 }
 
 #[test]
 fn update_restart_policy_always() {
-    is_silent(&demo_pod().set("/spec/restartPolicy", "Always"), Reason::RestartPolicyAlways);
+    assert_silent(&demo_pod().set("/spec/restartPolicy", "Always"), Reason::RestartPolicyAlways);
 }
 
 #[test]
 fn update_main_uncompleted_to_completed_sidecar_uncompleted() {
     let new = demo(main_c().ended(137), sidecar_c().uncompleted());
     let mut life = Life::new();
-    life.is_silent(&demo(main_c().uncompleted(), sidecar_c().uncompleted()), Reason::MainsRunning);
+    life.assert_silent(&demo(main_c().uncompleted(), sidecar_c().uncompleted()), Reason::MainsRunning);
     let after = life.swaps(&new);
-    life.is_silent(&after, Reason::SwapPending);
+    life.assert_silent(&after, Reason::SwapPending);
 }
 
 // Level-triggered: it does not matter that nothing changed between the two. Here the first look swaps, and the second writes nothing.
@@ -86,23 +86,23 @@ fn update_main_uncompleted_to_completed_sidecar_completed() {
 fn update_main_completed_to_completed_sidecar_completed() {
     let ended = demo(main_c().ended(0), sidecar_c().ended(0));
     let mut life = Life::new();
-    life.is_silent(&ended, Reason::SidecarsEnded);
-    life.is_silent(&ended, Reason::SidecarsEnded);
+    life.assert_silent(&ended, Reason::SidecarsEnded);
+    life.assert_silent(&ended, Reason::SidecarsEnded);
 }
 
 #[test]
 fn update_main_completed_to_completed_sidecar_completed_phase_succeeded() {
     let ended = demo(main_c().ended(0), sidecar_c().ended(0));
     let mut life = Life::new();
-    life.is_silent(&ended, Reason::SidecarsEnded);
-    life.is_silent(&ended.phase("Succeeded"), Reason::PodFinished);
+    life.assert_silent(&ended, Reason::SidecarsEnded);
+    life.assert_silent(&ended.phase("Succeeded"), Reason::PodFinished);
 }
 
 #[test]
 fn update_main_completed_to_completed_sidecar_failed_phase_succeeded() {
     let mut life = Life::new();
-    life.is_silent(&demo(main_c().ended(0), sidecar_c().ended(0)), Reason::SidecarsEnded);
-    life.is_silent(&demo(main_c().ended(0), sidecar_c().ended(137)).phase("Succeeded"), Reason::PodFinished);
+    life.assert_silent(&demo(main_c().ended(0), sidecar_c().ended(0)), Reason::SidecarsEnded);
+    life.assert_silent(&demo(main_c().ended(0), sidecar_c().ended(137)).phase("Succeeded"), Reason::PodFinished);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn create_pod_not_running() {
 
 #[test]
 fn create_restart_policy_always() {
-    is_silent(&demo_pod().set("/spec/restartPolicy", "Always"), Reason::RestartPolicyAlways);
+    assert_silent(&demo_pod().set("/spec/restartPolicy", "Always"), Reason::RestartPolicyAlways);
 }
 
 #[test]
@@ -141,20 +141,20 @@ fn create_main_completed_sidecar_uncompleted() {
 
 #[test]
 fn create_main_completed_sidecar_completed_phase_succeeded() {
-    is_silent(&demo(main_c().ended(0), sidecar_c().ended(0)).phase("Succeeded"), Reason::PodFinished);
+    assert_silent(&demo(main_c().ended(0), sidecar_c().ended(0)).phase("Succeeded"), Reason::PodFinished);
 }
 
 #[test]
 fn create_main_completed_sidecar_failed_phase_succeeded() {
-    is_silent(&demo(main_c().ended(0), sidecar_c().ended(137)).phase("Succeeded"), Reason::PodFinished);
+    assert_silent(&demo(main_c().ended(0), sidecar_c().ended(137)).phase("Succeeded"), Reason::PodFinished);
 }
 
 #[test]
 fn create_main_uncompleted_sidecar_completed() {
-    is_silent(&demo(main_c().uncompleted(), sidecar_c().ended(0)), Reason::MainsRunning);
+    assert_silent(&demo(main_c().uncompleted(), sidecar_c().ended(0)), Reason::MainsRunning);
 }
 
 #[test]
 fn create_main_uncompleted_sidecar_uncompleted() {
-    is_silent(&demo(main_c().uncompleted(), sidecar_c().uncompleted()), Reason::MainsRunning);
+    assert_silent(&demo(main_c().uncompleted(), sidecar_c().uncompleted()), Reason::MainsRunning);
 }

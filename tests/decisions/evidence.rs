@@ -7,7 +7,7 @@ use std::time::Duration;
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
-use crate::expect::{DIGEST, EXIT, Life, is_silent, rules_with};
+use crate::expect::{DIGEST, EXIT, Life, assert_silent, rules_with};
 
 /// What a waiting sidecar's own image is called.
 const OWN: &str = "registry.example/app/sidecar:v1";
@@ -20,7 +20,7 @@ fn ready(policy: &str) -> PodBuilder {
 fn swapped(pod: &PodBuilder) -> (Life, PodBuilder) {
     let mut life = Life::new();
     let after = life.swaps(pod);
-    life.is_silent(&after, Reason::SwapPending);
+    life.assert_silent(&after, Reason::SwapPending);
     (life, after)
 }
 
@@ -41,7 +41,7 @@ fn the_real_exit_code_is_told_once_when_the_pod_is_finished() {
     for policy in ["Never", "OnFailure"] {
         let (mut life, after) = swapped(&ready(policy));
         let ended = sidecar_is(&after, |c| exit_image_ended(c, 143));
-        life.is_silent(&ended, Reason::SidecarsEnded);
+        life.assert_silent(&ended, Reason::SidecarsEnded);
         let note = life.tells(&ended.phase("Succeeded"), Reason::SidecarEnded);
         assert_eq!(note, "the pod is Succeeded: sidecar ended (exit code 143), exit image exit code 0");
     }
@@ -51,7 +51,7 @@ fn the_real_exit_code_is_told_once_when_the_pod_is_finished() {
 #[test]
 fn the_real_exit_code_is_remembered_when_the_kubelet_forgets_it() {
     let (mut life, after) = swapped(&ready("Never"));
-    life.is_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)), Reason::SidecarsEnded);
+    life.assert_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)), Reason::SidecarsEnded);
     let forgotten = sidecar_is(&after, |c| c.ended(0).restarted_as(EXIT, 1)).phase("Succeeded");
     assert!(life.tells(&forgotten, Reason::SidecarEnded).contains("exit code 143"));
 }
@@ -59,7 +59,7 @@ fn the_real_exit_code_is_remembered_when_the_kubelet_forgets_it() {
 #[test]
 fn the_real_end_is_told_also_where_it_was_seen_before_the_exit_image_started() {
     let (mut life, after) = swapped(&ready("OnFailure"));
-    life.is_silent(&sidecar_is(&after, |c| c.ended(143)), Reason::SidecarsEnded);
+    life.assert_silent(&sidecar_is(&after, |c| c.ended(143)), Reason::SidecarsEnded);
     let ended = sidecar_is(&after, |c| c.ended(0).restarted_as(EXIT, 1)).phase("Succeeded");
     assert!(life.tells(&ended, Reason::SidecarEnded).contains("sidecar ended (exit code 143), exit image exit code 0"));
 }
@@ -88,7 +88,7 @@ fn an_exit_image_that_was_never_seen_gets_no_exit_code() {
     for (code, phase, reason) in [(0, "Succeeded", Reason::SidecarEnded), (143, "Failed", Reason::PodFailedAfterSwap)] {
         let (mut life, after) = swapped(&ready("Never"));
         let ended = sidecar_is(&after, |c| c.ended(code));
-        life.is_silent(&ended, Reason::SidecarsEnded);
+        life.assert_silent(&ended, Reason::SidecarsEnded);
         let note = life.tells(&ended.phase(phase), reason);
         assert!(note.contains(&format!("sidecar ended (exit code {code}), exit image not seen")), "{note}");
     }
@@ -112,7 +112,7 @@ fn a_sidecar_that_ended_by_itself_is_not_claimed() {
 #[test]
 fn a_pod_that_is_deleted_after_the_swap_is_silent() {
     let (mut life, after) = swapped(&ready("Never"));
-    life.is_silent(&after.deleting(), Reason::PodDeleting);
+    life.assert_silent(&after.deleting(), Reason::PodDeleting);
 }
 
 // Lives.
@@ -121,8 +121,8 @@ fn a_pod_that_is_deleted_after_the_swap_is_silent() {
 fn a_new_life_adopts_a_swapped_pod_and_still_tells_its_end() {
     let (_, after) = swapped(&ready("Never"));
     let mut life = Life::new();
-    life.is_silent(&after, Reason::SwapPending);
-    life.is_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)), Reason::SidecarsEnded);
+    life.assert_silent(&after, Reason::SwapPending);
+    life.assert_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)), Reason::SidecarsEnded);
     let note = life.tells(&sidecar_is(&after, |c| c.ended(0).restarted_as(EXIT, 1)).phase("Succeeded"), Reason::SidecarEnded);
     assert!(note.contains("exit code 143"), "{note}");
 }
@@ -131,7 +131,7 @@ fn a_new_life_adopts_a_swapped_pod_and_still_tells_its_end() {
 fn a_new_life_that_first_sees_the_end_still_knows_the_real_exit_code() {
     let (_, after) = swapped(&ready("Never"));
     let mut life = Life::new();
-    life.is_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)), Reason::SidecarsEnded);
+    life.assert_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)), Reason::SidecarsEnded);
     let note = life.tells(&sidecar_is(&after, |c| c.ended(0).restarted_as(EXIT, 1)).phase("Succeeded"), Reason::SidecarEnded);
     assert!(note.contains("exit code 143"), "{note}");
 }
@@ -139,7 +139,7 @@ fn a_new_life_that_first_sees_the_end_still_knows_the_real_exit_code() {
 #[test]
 fn a_new_life_does_not_tell_again_about_a_pod_that_was_finished_before_it() {
     let (_, after) = swapped(&ready("Never"));
-    is_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)).phase("Succeeded"), Reason::PodFinished);
+    assert_silent(&sidecar_is(&after, |c| exit_image_ended(c, 143)).phase("Succeeded"), Reason::PodFinished);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn an_exit_image_that_cannot_be_pulled_is_told_at_once_and_only_once() {
     let note = life.tells(&first, Reason::ExitImageNotPulled);
     assert!(note.contains("container sidecar") && note.contains(EXIT) && note.contains("not found"), "{note}");
     let then = sidecar_is(&after, |c| c.waiting("ImagePullBackOff", &format!("Back-off pulling image \"{EXIT}\"")).last_ended(143));
-    life.later(600).is_silent(&then, Reason::ExitImageNotPulled);
+    life.later(600).assert_silent(&then, Reason::ExitImageNotPulled);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn an_exit_image_that_cannot_be_started_is_told() {
 fn a_container_that_is_being_created_is_waited_for() {
     for reason in ["ContainerCreating", "PodInitializing", ""] {
         let (mut life, after) = swapped(&ready("OnFailure"));
-        life.is_silent(&sidecar_is(&after, |c| c.waiting(reason, "")), Reason::SwapPending);
+        life.assert_silent(&sidecar_is(&after, |c| c.waiting(reason, "")), Reason::SwapPending);
     }
 }
 
@@ -201,8 +201,8 @@ fn a_pull_error_of_the_old_image_is_not_taken_for_one_of_the_exit_image() {
         sidecar_is(pod, |c| c.waiting(reason, &message).status("containerID", ""))
     };
     let (mut life, after) = swapped(&pull(&ready("Never").phase("Pending"), "ErrImagePull", OWN));
-    life.is_silent(&pull(&after, "ErrImagePull", OWN), Reason::SwapPending);
-    life.is_silent(&pull(&after, "ImagePullBackOff", OWN), Reason::SwapPending);
+    life.assert_silent(&pull(&after, "ErrImagePull", OWN), Reason::SwapPending);
+    life.assert_silent(&pull(&after, "ImagePullBackOff", OWN), Reason::SwapPending);
     life.tells(&pull(&after, "ImagePullBackOff", EXIT), Reason::ExitImageNotPulled);
 }
 
@@ -214,10 +214,10 @@ fn a_crash_of_the_old_container_is_not_taken_for_one_of_the_exit_image() {
         sidecar_is(pod, |c| c.waiting("CrashLoopBackOff", &message).restarted_as(OWN, nth).last_ended(1))
     };
     let (mut life, after) = swapped(&crash(&ready("OnFailure"), 1));
-    life.is_silent(&crash(&after, 1), Reason::SwapPending);
-    life.is_silent(&sidecar_is(&after, |c| c.running_since("2025-01-01T00:03:00Z").restarted_as(OWN, 2)), Reason::SwapPending);
-    life.is_silent(&crash(&after, 2), Reason::SwapPending);
-    let decision = life.later(30).is_silent(&sidecar_is(&after, |c| c.running().restarted_as(OWN, 3)), Reason::SwapPending);
+    life.assert_silent(&crash(&after, 1), Reason::SwapPending);
+    life.assert_silent(&sidecar_is(&after, |c| c.running_since("2025-01-01T00:03:00Z").restarted_as(OWN, 2)), Reason::SwapPending);
+    life.assert_silent(&crash(&after, 2), Reason::SwapPending);
+    let decision = life.later(30).assert_silent(&sidecar_is(&after, |c| c.running().restarted_as(OWN, 3)), Reason::SwapPending);
     assert_eq!(decision.again, Some(Duration::from_secs(90)));
     life.tells(&sidecar_is(&after, |c| c.waiting("CrashLoopBackOff", "").restarted_as(EXIT, 4)), Reason::ExitImageNotStarted);
 }
@@ -229,9 +229,9 @@ fn a_crash_of_the_old_container_is_not_taken_for_one_of_the_exit_image() {
 fn an_exit_image_that_runs_on_is_told_after_twenty_seconds() {
     let (mut life, after) = swapped(&ready("OnFailure"));
     let runs = sidecar_is(&after, |c| c.running_since("2025-01-01T00:05:00Z").restarted_as(EXIT, 1));
-    let decision = life.is_silent(&runs, Reason::SwapPending);
+    let decision = life.assert_silent(&runs, Reason::SwapPending);
     assert_eq!(decision.again, Some(Duration::from_secs(20)));
-    life.later(19).is_silent(&runs, Reason::SwapPending);
+    life.later(19).assert_silent(&runs, Reason::SwapPending);
     let note = life.later(1).tells(&runs, Reason::ExitImageRuns);
     assert!(note.contains("volume"), "{note}");
 }
@@ -244,8 +244,8 @@ fn a_node_that_does_not_react_is_told_after_the_grace_of_all_sidecars_and_a_minu
     for (pod, seconds) in [(one.clone(), 90), (one.clone().grace(0), 60), (three, 72), (odd_grace, 90)] {
         let (mut life, after) = swapped(&pod);
         let end = Duration::from_secs(seconds);
-        assert_eq!(life.is_silent(&after, Reason::SwapPending).again, Some(end));
-        life.later(seconds - 1).is_silent(&after, Reason::SwapPending);
+        assert_eq!(life.assert_silent(&after, Reason::SwapPending).again, Some(end));
+        life.later(seconds - 1).assert_silent(&after, Reason::SwapPending);
         let note = life.later(1).tells(&after, Reason::SwapWithoutEffect);
         assert!(note.contains("has not reacted"), "{note}");
     }
@@ -256,7 +256,7 @@ fn a10_an_absurd_grace_period_is_one_of_a_year_and_does_not_overflow() {
     for seconds in [i64::from(u32::MAX), i64::MAX] {
         let (mut life, after) = swapped(&ready("Never").grace(seconds));
         life.now = Duration::from_secs(365 * 24 * 3600);
-        life.is_silent(&after, Reason::SwapPending);
+        life.assert_silent(&after, Reason::SwapPending);
         life.now = Duration::from_secs(1 << 32);
         life.tells(&after, Reason::SwapWithoutEffect);
     }
@@ -268,7 +268,7 @@ fn trouble_of_one_sidecar_does_not_hide_that_of_another() {
     let (mut life, after) = swapped(&ready("OnFailure").with(sidecar("other").running()));
     let troubled = sidecar_is(&after, |c| c.waiting("ErrImagePull", ""));
     assert!(life.tells(&troubled, Reason::ExitImageNotPulled).contains("container sidecar"));
-    assert_eq!(life.is_silent(&troubled, Reason::ExitImageNotPulled).again, Some(Duration::from_secs(120)));
+    assert_eq!(life.assert_silent(&troubled, Reason::ExitImageNotPulled).again, Some(Duration::from_secs(120)));
     let report = life.later(120).sees(&troubled).reports.pop().expect("the other one has not reacted");
     assert_eq!(report.reason, Reason::SwapWithoutEffect);
     assert!(report.note.contains("container other"), "{}", report.note);
@@ -305,7 +305,7 @@ fn any_one_of_three_signs_shows_that_another_container_runs() {
 #[test]
 fn the_image_in_the_status_alone_is_no_sign() {
     let (mut life, after) = swapped(&ready("OnFailure"));
-    life.later(20).is_silent(&sidecar_is(&after, |c| c.status("image", EXIT)), Reason::SwapPending);
+    life.later(20).assert_silent(&sidecar_is(&after, |c| c.status("image", EXIT)), Reason::SwapPending);
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_status_that_comes_late_with_the_old_image_is_no_sign() {
 fn an_end_counts_whatever_else_the_provider_leaves_constant() {
     let (mut life, after) = swapped(&ready("Never"));
     let ended = sidecar_is(&after, |c| c.ended(0).status("image", "").status("imageID", ""));
-    life.is_silent(&ended, Reason::SidecarsEnded);
+    life.assert_silent(&ended, Reason::SidecarsEnded);
     let note = life.tells(&ended.phase("Succeeded"), Reason::SidecarEnded);
     assert!(note.contains("sidecar ended (exit code 0)"), "{note}");
 }
@@ -336,7 +336,7 @@ fn an_exit_image_that_the_node_spells_differently_is_known() {
         let mut life = Life::under(hub());
         let after = life.swaps(&ready("Never"));
         let ended = sidecar_is(&after, |c| c.ended(0).restarted_as(spelled, 1).last_ended(143));
-        life.is_silent(&ended, Reason::SidecarsEnded);
+        life.assert_silent(&ended, Reason::SidecarsEnded);
         assert!(life.tells(&ended.phase("Succeeded"), Reason::SidecarEnded).contains("exit code 143"), "{spelled}");
     }
 }

@@ -11,10 +11,10 @@ use swaplet_core::report::decision::{Decision, Report};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::circumstances::{Circumstances, NodeFacts};
 use swaplet_core::terminate::decide;
-use swaplet_core::terminate::ladder::Ladder;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 use swaplet_core::terminate::memory::past_exits::PastExits;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 
 use crate::builder::PodBuilder;
@@ -29,7 +29,7 @@ pub const UNLISTED: &str = "registry.example/tenant/exit:v1";
 pub const DIGEST: &str = "sha256:7173b809ca12ec5dee4506cd86be934c4596dd234ee82c0662eac04a8c2c71dc";
 
 /// What `swaplet run` allows where nothing is said (`src/cli/rules.rs` has a test that it is this).
-pub const SHIPPED: Ladder = Ladder { prefer: None, finish: true, recreate: true, swap_under_never: false };
+pub const SHIPPED: AllowedMethods = AllowedMethods { prefer: None, finish: true, recreate: true, swap_under_never: false };
 
 /// The rules of the installation: a default and a list.
 pub fn rules() -> ExitImages {
@@ -45,7 +45,7 @@ pub fn rules_with(default: Option<&str>, list: &[&str]) -> ExitImages {
 pub struct Life {
     pub memory: Memory,
     pub rules: ExitImages,
-    pub ladder: Ladder,
+    pub allowed: AllowedMethods,
     pub headroom: Ledger,
     pub line_moved: Option<Duration>,
     pub image_troubles: ImageTroubles,
@@ -75,7 +75,7 @@ impl Life {
         Self {
             memory: Memory::default(),
             rules,
-            ladder: Ladder::default(),
+            allowed: AllowedMethods::default(),
             headroom: Ledger::default(),
             line_moved: None,
             image_troubles: ImageTroubles::default(),
@@ -104,7 +104,7 @@ impl Life {
         };
         Circumstances {
             exit_images: &self.rules,
-            ladder: &self.ladder,
+            allowed: &self.allowed,
             headroom: &self.headroom,
             line_moved: self.line_moved,
             image_troubles: &self.image_troubles,
@@ -151,7 +151,7 @@ impl Life {
     }
 
     #[track_caller]
-    pub fn is_silent(&mut self, pod: &PodBuilder, reason: Reason) -> Decision {
+    pub fn assert_silent(&mut self, pod: &PodBuilder, reason: Reason) -> Decision {
         let decision = self.sees(pod);
         assert_eq!(decision.reason, reason, "{decision:?}");
         assert_eq!((&decision.action, &*decision.reports), (&None, &[] as &[Report]));
@@ -167,7 +167,7 @@ impl Life {
         let report = decision.reports[0].clone();
         assert_eq!(report.reason, reason, "{report:?}");
         assert!(!report.note.contains("hunter2"), "a value of the environment is told: {}", report.note);
-        self.is_silent(pod, decision.reason);
+        self.assert_silent(pod, decision.reason);
         report.note
     }
 }
@@ -202,14 +202,14 @@ pub fn swaps_in(life: impl Fn() -> Life, pod: &PodBuilder, expected: &[(&str, &s
 
     let mut first = life();
     let after = first.swaps(pod);
-    first.is_silent(&after, Reason::SwapPending);
-    life().is_silent(&after, Reason::SwapPending);
+    first.assert_silent(&after, Reason::SwapPending);
+    life().assert_silent(&after, Reason::SwapPending);
 }
 
 /// Nothing is written and nothing is said.
 #[track_caller]
-pub fn is_silent(pod: &PodBuilder, reason: Reason) {
-    let decision = Life::new().is_silent(pod, reason);
+pub fn assert_silent(pod: &PodBuilder, reason: Reason) {
+    let decision = Life::new().assert_silent(pod, reason);
     assert_eq!(decision.again, None);
 }
 

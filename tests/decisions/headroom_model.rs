@@ -1,6 +1,6 @@
 //! The ledger against a small model of the Job controller, of nodes and of a watch that lags: every order of events.
 //!
-//! What is explored: mains end, nodes restart what was swapped, containers restart by themselves, pods are deleted, writes are
+//! What is explored: main containers end, nodes restart what was swapped, containers restart by themselves, pods are deleted, writes are
 //! applied, refused or lost, the limit is raised, the controller is killed and started, and each event of a pod is seen any time
 //! later, in order. What must hold: no Job fails by swaps that the ledger granted, and at the end nobody waits who could go on.
 
@@ -94,7 +94,7 @@ fn restarts_by_themselves_are_counted() {
     assert!(explored[4].complete > 0 && explored[4].given_up == 0, "{explored:?}");
 }
 
-/// While mains run, half of the room is left to them; so one that fails at the moment of a swap fails no Job with room for both.
+/// While main containers run, half of the room is left to them; so one that fails at the moment of a swap fails no Job with room for both.
 #[test]
 fn a_main_that_restarts_at_the_moment_of_a_swap_fails_no_job() {
     let start = World { only_mains_restart: true, ..World::new(3, 3, 1, Left { restarts: 1, ..UNDISTURBED }) };

@@ -56,7 +56,7 @@ fn what_never_fits_is_told_with_the_fix() {
     assert_eq!((decision.reason, &decision.action), (Reason::NoHeadroom, &None));
     assert_eq!(
         decision.reports[0].note,
-        "the mains of a pod are done, but swapping its sidecars would fail the Job: 0 restarts count, 1 more would come, and at 1 it \
+        "the main containers of a pod are done, but swapping its sidecars would fail the Job: 0 restarts count, 1 more would come, and at 1 it \
          fails (backoffLimit 0). Raise spec.backoffLimit to at least 2, start the controller without --finish=never, or end the sidecars yourself"
     );
     life.headroom.job(&Job { uid: JOB.into(), backoff_limit: 2 });
@@ -69,30 +69,30 @@ fn who_waits_is_silent() {
     let first = done("a").read();
     life.headroom.observe(&first, Swapped::default(), 0);
     life.headroom.need(&first, Need::Swaps(1));
-    life.is_silent(&done("b"), Reason::HeadroomWait);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
     // As long as the line gets on.
     life.later(3600).line_moved = Some(Duration::from_secs(3600));
-    life.is_silent(&done("b"), Reason::HeadroomWait);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
 }
 
 /// Never a swap on a guess: a while in silence, then one Warning.
 #[test]
 fn a_job_that_is_not_seen_is_told_after_a_while() {
     let mut life = Life::new();
-    life.is_silent(&done("a"), Reason::HeadroomWait);
+    life.assert_silent(&done("a"), Reason::HeadroomWait);
     life.headroom.job_list_ends();
-    let decision = life.is_silent(&done("a"), Reason::JobUnknown);
+    let decision = life.assert_silent(&done("a"), Reason::JobUnknown);
     assert_eq!(decision.again.map(|at| at.as_secs()), Some(30));
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
     assert_eq!(
         note,
-        "the mains of a pod are done, but nobody knows how many restarts the Job allows, because it is gone while its pods are not: \
+        "the main containers of a pod are done, but nobody knows how many restarts the Job allows, because it is gone while its pods are not: \
          delete them too, or end their sidecars yourself"
     );
 
     let mut life = Life::new();
     life.headroom.jobs_trouble("list: jobs.batch is forbidden");
-    life.is_silent(&done("a"), Reason::JobUnknown);
+    life.assert_silent(&done("a"), Reason::JobUnknown);
     let note = life.later(30).sees(&done("a")).reports.remove(0).note;
     assert!(note.ends_with("(list: jobs.batch is forbidden): allow the controller to list and watch jobs of the group batch"), "{note}");
     assert_eq!(life.sees(&done("a").set("/spec/restartPolicy", "Never")).reason, Reason::SidecarSwapped);

@@ -23,9 +23,9 @@ fn on(class: NodeClass) -> Life {
 fn a_node_that_was_not_seen_yet_is_waited_for() {
     let mut life = Life::new();
     life.facts.unseen_until = Some(UNTIL);
-    assert_eq!(life.is_silent(&ready("Never"), Reason::NodeNotSeen).again, Some(UNTIL));
-    life.is_silent(&ready("Never").but("main", |main| main.running()), Reason::MainsRunning);
-    life.is_silent(&ready("Never").but("side", |side| side.ended(0)), Reason::SidecarsEnded);
+    assert_eq!(life.assert_silent(&ready("Never"), Reason::NodeNotSeen).again, Some(UNTIL));
+    life.assert_silent(&ready("Never").but("main", |main| main.running()), Reason::MainsRunning);
+    life.assert_silent(&ready("Never").but("side", |side| side.ended(0)), Reason::SidecarsEnded);
     life.facts.unseen_until = None;
     life.swaps(&ready("Never"));
 }
@@ -34,11 +34,11 @@ fn a_node_that_was_not_seen_yet_is_waited_for() {
 fn the_probe_of_another_pod_is_waited_for() {
     let mut life = on(Unknown);
     life.facts.probed_until = Some(UNTIL);
-    assert_eq!(life.is_silent(&ready("OnFailure"), Reason::NodeProbed).again, Some(UNTIL));
+    assert_eq!(life.assert_silent(&ready("OnFailure"), Reason::NodeProbed).again, Some(UNTIL));
     life.facts.probed_until = None;
     let after = life.swaps(&ready("OnFailure"));
     life.facts.probed_until = Some(UNTIL);
-    life.is_silent(&after, Reason::SwapPending);
+    life.assert_silent(&after, Reason::SwapPending);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_class_without_a_way_is_told_with_the_fix_and_looked_at_again_when_it_may_ch
         let note = life.tells(&ready(policy), Reason::NoRung);
         assert!(note.contains(&format!("node node-1 is {class}")) && note.contains(policy), "{note}");
         assert!(note.contains("finish") && note.contains("swaplet.io/node-class"), "{note}");
-        assert_eq!(life.is_silent(&ready(policy), Reason::NoRung).again, Some(UNTIL));
+        assert_eq!(life.assert_silent(&ready(policy), Reason::NoRung).again, Some(UNTIL));
     }
 }
 
@@ -60,7 +60,7 @@ fn a_swap_that_was_made_is_waited_for_whatever_the_class_becomes() {
         let mut life = Life::new();
         let after = life.swaps(&ready("OnFailure"));
         life.node = class;
-        assert_eq!(life.is_silent(&after, Reason::SwapPending).again, Some(Duration::from_secs(90)));
+        assert_eq!(life.assert_silent(&after, Reason::SwapPending).again, Some(Duration::from_secs(90)));
         life.later(90).tells(&after, Reason::SwapWithoutEffect);
     }
 }
@@ -83,6 +83,6 @@ fn a_provider_that_has_failed_is_not_waited_for() {
         let note = life.tells(&after, Reason::SwapRejected);
         assert!(note.contains("node node-1") && note.contains("status.message"), "{note}");
         let polled = after.phase("Running").set("/status/reason", "");
-        life.later(3600).is_silent(&polled, Reason::SwapRejected);
+        life.later(3600).assert_silent(&polled, Reason::SwapRejected);
     }
 }

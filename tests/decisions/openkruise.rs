@@ -24,7 +24,7 @@ use crate::node_classes::node;
 /// As installed, on a node with OpenKruise's daemon whose terminator is off.
 fn ordinary() -> Life {
     let openkruise = Neighbour { coexist: Coexist::Own, ..Neighbour::default() };
-    Life { node: NodeClass::Daemon, ladder: SHIPPED, openkruise, ..Life::new() }
+    Life { node: NodeClass::Daemon, allowed: SHIPPED, openkruise, ..Life::new() }
 }
 
 /// As installed, on the virtual node of OpenKruise's documents.
@@ -45,9 +45,9 @@ fn swaps(pod: &PodBuilder, expected: &[&str]) {
 
 /// Nothing is written and nothing is said, on either node.
 #[track_caller]
-fn is_silent(pod: &PodBuilder, reason: Reason) {
+fn assert_silent(pod: &PodBuilder, reason: Reason) {
     for mut life in [ordinary(), eci()] {
-        assert_eq!(life.is_silent(pod, reason).again, None);
+        assert_eq!(life.assert_silent(pod, reason).again, None);
     }
 }
 
@@ -76,7 +76,7 @@ fn mains_ok() -> [ContainerBuilder; 2] {
 #[test]
 fn st_u1_never_mains_not_complete() {
     let pod = pod("Never").with(main_container("main").uncompleted()).with(sidecar("sidecar").running());
-    is_silent(&pod, Reason::MainsRunning);
+    assert_silent(&pod, Reason::MainsRunning);
 }
 
 // A swap instead of a CRR, as in all cases of this group that act.
@@ -88,8 +88,8 @@ fn st_u2_never_main_failed_sidecar_running() {
 #[test]
 fn st_u3_never_main_failed_sidecar_failed() {
     let pod = pod("Never").with(main_container("main").ended(137)).with(sidecar("sidecar").ended(137));
-    is_silent(&pod.clone().phase("Failed"), Reason::PodFinished);
-    is_silent(&pod, Reason::SidecarsEnded);
+    assert_silent(&pod.clone().phase("Failed"), Reason::PodFinished);
+    assert_silent(&pod, Reason::SidecarsEnded);
 }
 
 #[test]
@@ -100,20 +100,20 @@ fn st_u4_never_main_ok_sidecar_running() {
 #[test]
 fn st_u5_on_failure_main_not_complete_sidecar_running() {
     let pod = pod("OnFailure").with(main_container("main").uncompleted()).with(sidecar("sidecar").running());
-    is_silent(&pod, Reason::MainsRunning);
+    assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_u6_on_failure_main_failed_sidecar_succeeded() {
     let pod = pod("OnFailure").with(main_container("main").ended(137)).with(sidecar("sidecar").ended(0));
-    is_silent(&pod, Reason::MainsRunning);
+    assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_u7_on_failure_main_ok_sidecar_ok() {
     let pod = pod("OnFailure").with(main_container("main").ended(0)).with(sidecar("sidecar").ended(0));
-    is_silent(&pod.clone().phase("Succeeded"), Reason::PodFinished);
-    is_silent(&pod, Reason::SidecarsEnded);
+    assert_silent(&pod.clone().phase("Succeeded"), Reason::PodFinished);
+    assert_silent(&pod, Reason::SidecarsEnded);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn st_u10_on_failure_two_mains_ok_one_sidecar_completed() {
 fn st_u11_on_failure_one_of_two_mains_uncompleted() {
     let mains = [main_container("main-1").ended(0), main_container("main-2").uncompleted()];
     let sidecars = [sidecar("sidecar-1").ended(0), sidecar("sidecar-2").uncompleted()];
-    is_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
+    assert_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
 }
 
 // As there: the two normal ones first, and the third through the phase, when they are done.
@@ -162,7 +162,7 @@ fn st_u13_on_failure_two_sidecars_completed_the_ignoring_one_not() {
 #[test]
 fn st_v1_never_mains_uncompleted() {
     let pod = pod("Never").with(main_container("main").uncompleted()).with(both_marks("sidecar").uncompleted());
-    is_silent(&pod, Reason::MainsRunning);
+    assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
@@ -180,13 +180,13 @@ fn st_v3_never_main_ok() {
 #[test]
 fn st_v4_on_failure_mains_uncompleted() {
     let pod = pod("OnFailure").with(main_container("main").uncompleted()).with(both_marks("sidecar").uncompleted());
-    is_silent(&pod, Reason::MainsRunning);
+    assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
 fn st_v5_on_failure_main_failed() {
     let pod = pod("OnFailure").with(main_container("main").ended(137)).with(both_marks("sidecar").uncompleted());
-    is_silent(&pod, Reason::MainsRunning);
+    assert_silent(&pod, Reason::MainsRunning);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn st_v8_on_failure_two_mains_ok_one_sidecar_completed() {
 fn st_v9_on_failure_one_of_two_mains_uncompleted() {
     let mains = [main_container("main-1").ended(0), main_container("main-2").uncompleted()];
     let sidecars = [both_marks("sidecar-1").ended(0), both_marks("sidecar-2").uncompleted()];
-    is_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
+    assert_silent(&two_and_two(mains, sidecars), Reason::MainsRunning);
 }
 
 // OpenKruise does nothing, silently (B-8); swaplet has a default exit image for the plain mark.

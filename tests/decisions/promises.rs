@@ -5,24 +5,24 @@ use std::time::Duration;
 use serde_json::json;
 use swaplet_core::cluster::headroom::{Headroom, Ledger, Need, Swapped};
 use swaplet_core::objects::pod::Phase;
-use swaplet_core::report::decision::{Action, Decision, Rung};
+use swaplet_core::report::decision::{Action, Decision, Method};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::finish::QUIET;
-use swaplet_core::terminate::ladder::Ladder;
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::methods::AllowedMethods;
 
 use crate::builder::{PodBuilder, main_container, pod, sidecar, sidecar_with_image};
 use crate::expect::{DIGEST, EXIT, LISTED, Life};
 use crate::headroom::{done, ledger};
 
-const FINISH: Ladder = Ladder { prefer: None, finish: true, recreate: false, swap_under_never: false };
-const NEVER_FINISH: Ladder = Ladder { finish: false, ..FINISH };
+const FINISH: AllowedMethods = AllowedMethods { prefer: None, finish: true, recreate: false, swap_under_never: false };
+const NEVER_FINISH: AllowedMethods = AllowedMethods { finish: false, ..FINISH };
 /// How long a pod waits for others of its Job that do not get on, with the default grace period.
 const LINE_STANDS: u64 = 30 + 60 + 120;
 const QUIET_SECONDS: u64 = QUIET.as_secs();
 
-fn under(ladder: Ladder) -> Life {
-    Life { ladder, ..Life::new() }
+fn under(allowed: AllowedMethods) -> Life {
+    Life { allowed, ..Life::new() }
 }
 
 #[track_caller]
@@ -38,19 +38,19 @@ fn swapped_names(decision: &Decision) -> Vec<&str> {
 // ---- bug 7: waiting for room has an end
 
 /// A life in whose view another pod of the Job was swapped and does not end, and there is no room for a second.
-fn behind_one_that_does_not_end(ladder: Ladder) -> Life {
+fn behind_one_that_does_not_end(allowed: AllowedMethods) -> Life {
     let stuck = done("stuck").but("side", |side| side.image(EXIT)).read();
     let mut headroom = ledger(2, &[]);
     headroom.observe(&stuck, Swapped { containers: 1, coming: 1 }, 0);
-    Life { headroom, ..under(ladder) }
+    Life { headroom, ..under(allowed) }
 }
 
 #[test]
-fn bug7_a_pod_whose_line_stands_takes_the_next_rung() {
+fn bug7_a_pod_whose_line_stands_takes_the_next_method() {
     let mut life = behind_one_that_does_not_end(FINISH);
-    let waits = life.is_silent(&done("b"), Reason::HeadroomWait);
+    let waits = life.assert_silent(&done("b"), Reason::HeadroomWait);
     assert_eq!(waits.again, Some(Duration::from_secs(LINE_STANDS)));
-    life.later(LINE_STANDS - 1).is_silent(&done("b"), Reason::HeadroomWait);
+    life.later(LINE_STANDS - 1).assert_silent(&done("b"), Reason::HeadroomWait);
     let decision = life.later(1).sees(&done("b"));
     assert!(finishes(&decision).contains("NoHeadroom") && finishes(&decision).contains("have not ended in 210 s"), "{decision:?}");
 }
@@ -58,17 +58,17 @@ fn bug7_a_pod_whose_line_stands_takes_the_next_rung() {
 #[test]
 fn bug7_a_line_that_gets_on_is_waited_for() {
     let mut life = behind_one_that_does_not_end(FINISH);
-    life.is_silent(&done("b"), Reason::HeadroomWait);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
     life.later(LINE_STANDS).line_moved = Some(Duration::from_secs(LINE_STANDS - 10));
-    let waits = life.is_silent(&done("b"), Reason::HeadroomWait);
+    let waits = life.assert_silent(&done("b"), Reason::HeadroomWait);
     assert_eq!(waits.again, Some(Duration::from_secs(2 * LINE_STANDS - 10)));
 }
 
 /// The pod stays in line: room that comes is still taken.
 #[test]
-fn bug7_where_no_rung_is_left_it_is_told_with_the_fix() {
+fn bug7_where_no_method_is_left_it_is_told_with_the_fix() {
     let mut life = behind_one_that_does_not_end(NEVER_FINISH);
-    life.is_silent(&done("b"), Reason::HeadroomWait);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
     let decision = life.later(LINE_STANDS).sees(&done("b"));
     assert_eq!((decision.reason, &decision.action, decision.swaps_wanted), (Reason::NoHeadroom, &None, 1), "{decision:?}");
     let note = &decision.reports[0].note;
@@ -82,7 +82,7 @@ fn bug7_a_list_that_does_not_end_has_an_end_as_well() {
     let mut headroom = ledger(2, &[]);
     headroom.pod_list_starts();
     let mut life = Life { headroom, ..under(FINISH) };
-    life.is_silent(&done("b"), Reason::HeadroomWait);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
     let decision = life.later(LINE_STANDS).sees(&done("b"));
     assert!(finishes(&decision).contains("still being listed"), "{decision:?}");
 }
@@ -97,8 +97,8 @@ fn bug7_a_pod_that_is_being_deleted_is_waited_for_as_long_as_deletion_takes() {
     assert_eq!((shortage.under_way, shortage.restarts), (0, 1), "it makes room only by going");
 
     let mut life = Life { headroom, ..under(FINISH) };
-    life.is_silent(&done("b"), Reason::HeadroomWait);
-    life.later(59).is_silent(&done("b"), Reason::HeadroomWait);
+    life.assert_silent(&done("b"), Reason::HeadroomWait);
+    life.later(59).assert_silent(&done("b"), Reason::HeadroomWait);
     finishes(&life.later(1).sees(&done("b")));
 }
 
@@ -141,7 +141,7 @@ fn bug6_a_pod_that_is_gone_is_taken_out_of_the_account_that_it_was_in() {
 fn denied(life: &mut Life, times: u32) {
     for _ in 0..times {
         let words = "the API server forbids to change the image of log: no".into();
-        life.memory.denied.remember(Rung::Swap, words, life.now, Duration::from_secs(900));
+        life.memory.denied.remember(Method::Swap, words, life.now, Duration::from_secs(900));
     }
 }
 
@@ -150,12 +150,12 @@ fn ready(policy: &str) -> PodBuilder {
 }
 
 #[test]
-fn bug11_a_swap_that_is_denied_again_leads_on_to_the_next_rung() {
+fn bug11_a_swap_that_is_denied_again_leads_on_to_the_next_method() {
     let mut life = under(FINISH);
     denied(&mut life, QUICK_DENIED_RETRIES);
     assert_eq!(swapped_names(&life.sees(&ready("Never"))), ["log"], "they may be of the moment");
     denied(&mut life, 1);
-    life.is_silent(&ready("Never"), Reason::FinishWaits);
+    life.assert_silent(&ready("Never"), Reason::FinishWaits);
     let decision = life.later(QUIET_SECONDS).sees(&ready("Never"));
     assert!(finishes(&decision).contains("WriteDenied: the API server forbids"), "{decision:?}");
 }
@@ -273,7 +273,7 @@ fn v3_one_pod_at_a_time_tries_and_the_others_wait_for_it() {
 fn v3_what_is_held_back_is_finished_where_that_is_allowed_and_told_where_not() {
     let mut life = under(FINISH);
     cannot_pull(&mut life, "p1", "node-1");
-    life.is_silent(&ready("Never"), Reason::FinishWaits);
+    life.assert_silent(&ready("Never"), Reason::FinishWaits);
     let decision = life.later(QUIET_SECONDS).sees(&ready("Never"));
     assert!(finishes(&decision).contains("ExitImageNotPulled: container log"), "{decision:?}");
 
@@ -321,11 +321,11 @@ fn d2_pods_of_an_owner_that_counts_restarts_are_finished_first() {
     ];
     for (version, kind) in counting {
         let mut life = under(FINISH);
-        life.is_silent(&owned("OnFailure", version, kind), Reason::FinishWaits);
+        life.assert_silent(&owned("OnFailure", version, kind), Reason::FinishWaits);
         finishes(&life.later(QUIET_SECONDS).sees(&owned("OnFailure", version, kind)));
         // Nobody counts restarts under Never.
         assert_eq!(swapped_names(&under(FINISH).sees(&owned("Never", version, kind))), ["log"]);
-        let mut prefers = under(Ladder { prefer: Some(Rung::Swap), ..FINISH });
+        let mut prefers = under(AllowedMethods { prefer: Some(Method::Swap), ..FINISH });
         let decision = prefers.sees(&owned("OnFailure", version, kind));
         assert_eq!(decision.reason == Reason::SidecarSwapped, version.contains("volcano") || version.contains("example"), "{decision:?}");
     }
@@ -355,18 +355,18 @@ fn e1_19_the_others_are_swapped_and_the_one_left_is_finished_after_them() {
     let before = one_of_two("Never");
     assert_eq!(swapped_names(&life.sees(&before)), ["log"]);
     let mut after = life.swaps(&before);
-    life.later(QUIET_SECONDS).is_silent(&after, Reason::SwapPending);
+    life.later(QUIET_SECONDS).assert_silent(&after, Reason::SwapPending);
     after = after.but("log", |log| log.ended(0).restarted_as(EXIT, 1));
-    life.is_silent(&after, Reason::FinishWaits);
+    life.assert_silent(&after, Reason::FinishWaits);
     let decision = life.later(QUIET_SECONDS).sees(&after);
     assert!(finishes(&decision).contains("SidecarRestartsAlways: container odd"), "{decision:?}");
 }
 
 #[test]
-fn e1_19_without_another_rung_the_others_are_swapped_and_the_one_left_is_told() {
+fn e1_19_without_another_method_the_others_are_swapped_and_the_one_left_is_told() {
     let mut life = under(NEVER_FINISH);
     let after = life.swaps(&one_of_two("OnFailure"));
-    life.is_silent(&after, Reason::SwapPending);
+    life.assert_silent(&after, Reason::SwapPending);
     let after = after.but("log", |log| log.ended(0).restarted_as(EXIT, 1));
     let note = life.tells(&after, Reason::SidecarRestartsAlways);
     assert!(note.contains("container odd") && !note.contains("container log"), "{note}");

@@ -207,7 +207,7 @@ proptest! {
         prop_assert_eq!(look(&pod), look(&pod));
     }
 
-    /// I1, I2: what is written, is written to marked containers that have not ended, beside mains that are all done.
+    /// I1, I2: what is written, is written to marked containers that have not ended, beside main containers that are all done.
     #[test]
     fn only_marked_containers_beside_finished_mains_are_swapped(json in any_pod()) {
         let pod = read(json).unwrap();

@@ -1,4 +1,4 @@
-//! The rung `recreate`: when OpenKruise's daemon is asked, when that would do harm, and what becomes of a request.
+//! The method `recreate`: when OpenKruise's daemon is asked, when that would do harm, and what becomes of a request.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::objects::job::JobWire;
 use swaplet_core::objects::recreate_request::{RecreateRequest, RecreateRequestWire};
-use swaplet_core::report::decision::{Action, Decision, Rung};
+use swaplet_core::report::decision::{Action, Decision, Method};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::ladder::Ladder;
 use swaplet_core::terminate::memory::past_exits::PastExits;
+use swaplet_core::terminate::methods::AllowedMethods;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar};
 use crate::expect::{EXIT, Life, rules};
@@ -19,7 +19,7 @@ use crate::expect::{EXIT, Life, rules};
 fn life() -> Life {
     let mut life = Life::under(ExitImages::default());
     life.node = NodeClass::Daemon;
-    life.ladder = Ladder { recreate: true, ..Ladder::default() };
+    life.allowed = AllowedMethods { recreate: true, ..AllowedMethods::default() };
     life
 }
 
@@ -76,7 +76,7 @@ fn refuses(life: &mut Life, pod: &PodBuilder, reasons: &[Reason]) -> String {
     let decision = life.sees(pod);
     let told: Vec<_> = decision.reports.iter().map(|report| report.reason).collect();
     assert_eq!((&decision.action, &*told), (&None, reasons), "{decision:?}");
-    life.is_silent(pod, decision.reason);
+    life.assert_silent(pod, decision.reason);
     decision.reports.last().unwrap().note.clone()
 }
 
@@ -87,16 +87,16 @@ fn a_sidecar_that_cannot_be_swapped_is_asked_for_once() {
         let pod = done(policy, running());
         let note = asks(&mut life, &pod);
         assert!(note.contains("not known yet") && note.contains("ExitImageMissing"), "{note}");
-        life.is_silent(&pod, Reason::RecreatePending);
+        life.assert_silent(&pod, Reason::RecreatePending);
         life.openkruise.request = Some(request(json!({})));
-        life.is_silent(&pod, Reason::RecreatePending);
+        life.assert_silent(&pod, Reason::RecreatePending);
         life.openkruise.request = Some(request(state("Recreating", true, "")));
-        life.later(30).is_silent(&pod, Reason::RecreatePending);
+        life.later(30).assert_silent(&pod, Reason::RecreatePending);
     }
 }
 
 #[test]
-fn only_a_node_with_the_daemon_has_this_rung() {
+fn only_a_node_with_the_daemon_has_this_method() {
     let mut life = life();
     life.node = NodeClass::Kubelet;
     life.tells(&done("Never", running()), Reason::ExitImageMissing);
@@ -110,7 +110,7 @@ fn it_comes_last_or_first_as_the_administrator_wants() {
     assert_eq!(last.sees(&pod).reason, Reason::SidecarSwapped);
     let mut first = life();
     first.rules = rules();
-    first.ladder.prefer = Some(Rung::Recreate);
+    first.allowed.prefer = Some(Method::Recreate);
     assert!(asks(&mut first, &pod).contains("--prefer=crr"));
 }
 
@@ -119,8 +119,8 @@ fn a_new_life_goes_on_with_the_request_that_is_there() {
     let mut life = life();
     let pod = done("OnFailure", running());
     life.openkruise.request = Some(request(state("Recreating", true, "")));
-    life.is_silent(&pod, Reason::RecreatePending);
-    life.is_silent(&done("OnFailure", sidecar("log").ended(0)), Reason::SidecarsEnded);
+    life.assert_silent(&pod, Reason::RecreatePending);
+    life.assert_silent(&done("OnFailure", sidecar("log").ended(0)), Reason::SidecarsEnded);
     let end = life.tells(&done("OnFailure", sidecar("log").ended(0)).phase("Succeeded"), Reason::SidecarEnded);
     assert!(end.contains("log ended (exit code 0)"), "{end}");
 }
@@ -188,7 +188,7 @@ fn one_pod_at_a_time_finds_out_how_a_sidecar_ends() {
     let mut life = life();
     life.openkruise.past_exits = exits.clone();
     let pod = done("Never", running());
-    let waits = life.is_silent(&pod, Reason::ExitCodeProbed);
+    let waits = life.assert_silent(&pod, Reason::ExitCodeProbed);
     assert_eq!(waits.again, Some(Duration::from_secs(40)));
     // The one that finds out does not wait for itself, and another sidecar has nothing to do with it.
     asks_as(&mut exits_of(&exits), &another("Never"), "uid-2");
@@ -251,7 +251,7 @@ fn the_end_of_the_real_sidecar_after_a_swap_counts() {
         life.rules = rules();
         let swapped = life.swaps(&done("OnFailure", running()));
         let again = swapped.but("log", |log| log.restarted_as(EXIT, 1).running_since("2025-01-01T00:02:00Z").last_ended(code));
-        life.later(1).is_silent(&again, Reason::SwapPending);
+        life.later(1).assert_silent(&again, Reason::SwapPending);
         let decision = life.later(30).sees(&again);
         let reports: Vec<_> = decision.reports.iter().map(|report| report.reason).collect();
         if code == 0 {
@@ -269,7 +269,7 @@ fn a_container_that_does_not_run_cannot_be_stopped() {
     }
 }
 
-/// With `--prefer=crr`, what the rung says once it does not lead on, together with the swap that comes next.
+/// With `--prefer=crr`, what the method says once it does not lead on, together with the swap that comes next.
 fn leads_on(life: &mut Life, pod: &PodBuilder) -> (Reason, String) {
     let decision = life.sees(pod);
     assert_eq!(decision.swaps().len(), 1, "{decision:?}");
@@ -280,7 +280,7 @@ fn leads_on(life: &mut Life, pod: &PodBuilder) -> (Reason, String) {
 fn preferring() -> Life {
     let mut life = life();
     life.rules = rules();
-    life.ladder.prefer = Some(Rung::Recreate);
+    life.allowed.prefer = Some(Method::Recreate);
     life
 }
 
@@ -290,14 +290,14 @@ fn nobody_answers() {
     let pod = done("Never", running());
     asks(&mut life, &pod);
     life.openkruise.request = Some(request(json!({})));
-    life.later(39).is_silent(&pod, Reason::RecreatePending);
+    life.later(39).assert_silent(&pod, Reason::RecreatePending);
     let (reason, note) = leads_on(life.later(2), &pod);
     assert_eq!(reason, Reason::RecreateUnanswered);
     assert!(note.contains("does it run on the node"), "{note}");
     // It is told once, and OpenKruise's manager giving up changes nothing.
     let swapped = life.swaps(&pod);
     life.openkruise.request = Some(request(json!({"phase": "Completed", "message": "daemon has not responded for a long time"})));
-    life.later(20).is_silent(&swapped, Reason::SwapPending);
+    life.later(20).assert_silent(&swapped, Reason::SwapPending);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn it_takes_longer_than_its_grace_period() {
     let pod = done("Never", running()).grace(10);
     asks(&mut life, &pod);
     life.openkruise.request = Some(request(state("Pending", false, "")));
-    life.later(69).is_silent(&pod, Reason::RecreatePending);
+    life.later(69).assert_silent(&pod, Reason::RecreatePending);
     assert_eq!(leads_on(life.later(2), &pod).0, Reason::RecreateFailed);
 }
 
@@ -378,7 +378,7 @@ fn a_request_that_vanishes_leads_on() {
     let mut life = preferring();
     let pod = done("Never", running());
     asks(&mut life, &pod);
-    life.later(39).is_silent(&pod, Reason::RecreatePending);
+    life.later(39).assert_silent(&pod, Reason::RecreatePending);
     assert_eq!(leads_on(life.later(2), &pod).0, Reason::RecreateUnanswered);
 }
 
@@ -404,7 +404,7 @@ fn the_truth_about_the_end_is_told() {
             let told = life.tells(&failed, Reason::PodFailedAfterRecreate);
             assert!(told.contains("log ended (exit code 143)"), "{told}");
         } else {
-            life.is_silent(&failed, Reason::PodFinished);
+            life.assert_silent(&failed, Reason::PodFinished);
         }
     }
 }

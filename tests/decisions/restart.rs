@@ -32,7 +32,7 @@ fn an_alias_is_written_once_and_success_is_another_ready_container() {
         world.restarts("app", false);
         assert_eq!(world.settle().reason, Reason::RestartPending);
         world.restarts("app", true);
-        assert_eq!(world.is_over("app"), (StatePhase::Succeeded, String::new()), "{policy}");
+        assert_eq!(world.assert_over("app"), (StatePhase::Succeeded, String::new()), "{policy}");
         assert_eq!((world.swaps, world.reasons()), (1, vec![Reason::ContainerRestarting, Reason::ContainerRestarted]));
         assert!(world.request.state("app").killed);
     }
@@ -126,7 +126,7 @@ fn a_changed_label_of_the_pod_ends_the_request() {
     let mut world = World::of("Always");
     world.settle_until(|action| matches!(action, Action::Swap(..)));
     world.request.pod_uid = Some("another".into());
-    assert_eq!(world.is_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
+    assert_eq!(world.assert_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
     assert_eq!((world.swaps, world.image("app")), (0, &*images("app").0));
 }
 
@@ -138,7 +138,7 @@ fn crr_e1b_two_containers_change_in_one_patch() {
     world.restarts("app", true).settle();
     assert_eq!((world.state("app").0, world.request.phase), (StatePhase::Succeeded, RequestPhase::Recreating));
     world.restarts("log", true);
-    assert_eq!(world.is_over("log").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("log").0, StatePhase::Succeeded);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_second_request_waits_and_is_carried_out_then() {
     second.is_first = true;
     second.settle();
     second.restarts("app", true);
-    assert_eq!(second.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(second.assert_over("app").0, StatePhase::Succeeded);
 }
 
 #[test]

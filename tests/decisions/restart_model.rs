@@ -59,7 +59,7 @@ fn violated(model: &Restart, until: HasDiscoveries) -> Vec<&'static str> {
 }
 
 #[track_caller]
-fn is_safe_and_has_no_traps(model: &Restart) {
+fn assert_safe_and_has_no_traps(model: &Restart) {
     assert_eq!(violated(model, HasDiscoveries::AnyFailures), [""; 0], "{} {} {}", model.policy, model.controllers, model.faults);
 }
 
@@ -67,35 +67,35 @@ fn is_safe_and_has_no_traps(model: &Restart) {
 fn one_controller_and_two_faults() {
     // `Always` is `OnFailure` without the one event that ends the container.
     for policy in ["OnFailure", "Never"] {
-        is_safe_and_has_no_traps(&Restart::new(1, 2, policy));
+        assert_safe_and_has_no_traps(&Restart::new(1, 2, policy));
     }
 }
 
 #[test]
 fn two_controllers_and_a_fault() {
     for policy in ["OnFailure", "Never"] {
-        is_safe_and_has_no_traps(&Restart::new(2, 1, policy));
+        assert_safe_and_has_no_traps(&Restart::new(2, 1, policy));
     }
 }
 
 #[test]
 fn by_force() {
     for (controllers, faults) in [(1, 2), (2, 1)] {
-        is_safe_and_has_no_traps(&Restart { force: true, ..Restart::new(controllers, faults, "OnFailure") });
+        assert_safe_and_has_no_traps(&Restart { force: true, ..Restart::new(controllers, faults, "OnFailure") });
     }
 }
 
 #[test]
 fn parking_with_one_controller_and_two_faults() {
     for policy in ["OnFailure", "Never"] {
-        is_safe_and_has_no_traps(&Restart::parking(1, 2, policy));
+        assert_safe_and_has_no_traps(&Restart::parking(1, 2, policy));
     }
 }
 
 #[test]
 fn parking_with_two_controllers_and_a_fault() {
     for policy in ["OnFailure", "Never"] {
-        is_safe_and_has_no_traps(&Restart::parking(2, 1, policy));
+        assert_safe_and_has_no_traps(&Restart::parking(2, 1, policy));
     }
 }
 
@@ -134,7 +134,7 @@ fn d1a_d1b_an_image_that_the_node_has_by_another_name() {
 #[test]
 fn d1d_the_main_of_a_job() {
     for policy in ["OnFailure", "Never"] {
-        is_safe_and_has_no_traps(&Restart { job: true, exits_0: true, ..Restart::new(1, 2, policy) });
+        assert_safe_and_has_no_traps(&Restart { job: true, exits_0: true, ..Restart::new(1, 2, policy) });
         let risked = Restart { job: true, exits_0: true, force: true, ..Restart::new(1, 1, policy) };
         assert_eq!(violated(&risked, HasDiscoveries::All), ["W1 no stop is the end of the work"], "what forceRecreate overrules: {policy}");
     }
@@ -145,7 +145,7 @@ fn d1d_the_main_of_a_job() {
 #[test]
 fn a2_forged_journals() {
     for model in [Restart::new(1, 2, "Always"), Restart::parking(1, 2, "Always")] {
-        is_safe_and_has_no_traps(&model.forged(Forger::OfRequests, 150_000));
+        assert_safe_and_has_no_traps(&model.forged(Forger::OfRequests, 150_000));
     }
 }
 
@@ -153,7 +153,7 @@ fn a2_forged_journals() {
 #[test]
 fn v1_bug13_bug14_forged_notes() {
     for model in [Restart::new(1, 2, "Always"), Restart::parking(1, 2, "Always")] {
-        is_safe_and_has_no_traps(&model.forged(Forger::OfNotes, 40_000));
+        assert_safe_and_has_no_traps(&model.forged(Forger::OfNotes, 40_000));
     }
 }
 

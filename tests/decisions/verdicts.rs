@@ -11,7 +11,7 @@ use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::explain::explain;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, sidecar, sidecar_with_image};
-use crate::expect::{DIGEST, EXIT, LISTED, Life, is_silent, rules, rules_with, swaps, swaps_to, warns};
+use crate::expect::{DIGEST, EXIT, LISTED, Life, assert_silent, rules, rules_with, swaps, swaps_to, warns};
 
 const OWN: &str = "/opt/own/server";
 const DERIVED: &str = "registry.example/swaplet/derived@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -113,7 +113,7 @@ fn e1_19_a_sidecar_that_cannot_be_swapped_keeps_no_other_from_being_swapped() {
 
 #[test]
 fn nothing_is_told_while_a_main_runs() {
-    is_silent(&ready("Never", calls(sidecar("side"), OWN)).but("main", ContainerBuilder::running), Reason::MainsRunning);
+    assert_silent(&ready("Never", calls(sidecar("side"), OWN)).but("main", ContainerBuilder::running), Reason::MainsRunning);
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn own_path() -> Vec<String> {
 fn an_image_that_is_being_derived_is_waited_for_in_silence() {
     let mut life = Life::under(deriving());
     let pod = ready("Never", calls(sidecar("side"), OWN));
-    let decision = life.is_silent(&pod, Reason::ExitImageAwaited);
+    let decision = life.assert_silent(&pod, Reason::ExitImageAwaited);
     assert_eq!((decision.wants, decision.again), (vec![own_path()], None));
     assert!(life.rules.ask_derived("batch", &own_path(), life.now));
-    life.is_silent(&pod, Reason::ExitImageAwaited);
+    life.assert_silent(&pod, Reason::ExitImageAwaited);
     life.rules.derived_came(&own_path(), Ok(DERIVED.into()), life.now);
     let decision = life.sees(&pod);
     assert_eq!((&*decision.swaps()[0].to, &decision.wants), (DERIVED, &vec![]));
@@ -188,23 +188,23 @@ fn an_image_that_is_being_derived_is_waited_for_in_silence() {
 #[test]
 fn an_image_is_wanted_as_soon_as_the_pod_is_seen() {
     let pod = ready("Never", calls(sidecar("side"), OWN)).but("main", ContainerBuilder::running);
-    assert_eq!(Life::under(deriving()).is_silent(&pod, Reason::MainsRunning).wants, vec![own_path()]);
-    assert_eq!(Life::new().is_silent(&pod, Reason::MainsRunning).wants, Vec::<Vec<String>>::new(), "nothing is derived");
+    assert_eq!(Life::under(deriving()).assert_silent(&pod, Reason::MainsRunning).wants, vec![own_path()]);
+    assert_eq!(Life::new().assert_silent(&pod, Reason::MainsRunning).wants, Vec::<Vec<String>>::new(), "nothing is derived");
     let standard = ready("Never", sidecar("side")).but("main", ContainerBuilder::running);
-    assert_eq!(Life::under(deriving()).is_silent(&standard, Reason::MainsRunning).wants, Vec::<Vec<String>>::new());
+    assert_eq!(Life::under(deriving()).assert_silent(&standard, Reason::MainsRunning).wants, Vec::<Vec<String>>::new());
 }
 
 #[test]
 fn each_sidecar_gets_the_image_that_fits_it() {
     let mut life = Life::under(deriving());
     let pod = ready("OnFailure", calls(sidecar("own"), OWN)).with(calls(sidecar("shell"), "sh").running());
-    life.is_silent(&pod, Reason::ExitImageAwaited);
+    life.assert_silent(&pod, Reason::ExitImageAwaited);
     assert!(life.rules.ask_derived("batch", &own_path(), life.now));
     life.rules.derived_came(&own_path(), Ok(DERIVED.into()), life.now);
     let after = life.swaps(&pod);
     assert_eq!((after.image_of("own"), after.image_of("shell")), (DERIVED, EXIT));
-    life.is_silent(&after, Reason::SwapPending);
-    Life::under(deriving()).is_silent(&after, Reason::SwapPending);
+    life.assert_silent(&after, Reason::SwapPending);
+    Life::under(deriving()).assert_silent(&after, Reason::SwapPending);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_push_that_fails_is_told_and_tried_again() {
     life.rules.derived_came(&own_path(), Err(trouble), life.now);
     let note = life.tells(&pod, Reason::NeedsImage);
     assert!(note.contains("403") && note.contains("exit-image push registry.example/swaplet/derived --path /opt/own/server"), "{note}");
-    let decision = life.is_silent(&pod, Reason::NeedsImage);
+    let decision = life.assert_silent(&pod, Reason::NeedsImage);
     assert_eq!((decision.again, decision.wants), (Some(Duration::from_secs(10)), vec![own_path()]));
     assert!(life.later(10).rules.ask_derived("batch", &own_path(), Duration::from_secs(10)));
     life.rules.derived_came(&own_path(), Ok(DERIVED.into()), life.now);
@@ -273,7 +273,7 @@ fn a_pod_that_is_stuck_on_a_wrong_exit_image_is_swapped_once_to_the_right_one() 
         assert_eq!(repaired.image_of("side"), DERIVED);
         let still = repaired.clone().but("side", |side| side.waiting("RunContainerError", "exec").restarted_as(DERIVED, 4).last_ended(128));
         life.tells(&still, Reason::ExitImageNotStarted);
-        ready_to_derive().is_silent(&repaired.but("side", ContainerBuilder::running), Reason::SwapPending);
+        ready_to_derive().assert_silent(&repaired.but("side", ContainerBuilder::running), Reason::SwapPending);
     }
 }
 
@@ -285,8 +285,8 @@ fn the_trouble_of_the_wrong_exit_image_is_not_taken_for_one_of_the_right_one() {
         pod.clone().but("side", |side| side.waiting(reason, "exec: no such file").restarted_as(EXIT, nth).last_ended(128))
     };
     let repaired = life.swaps(&wrong(&stuck("OnFailure", |side| side), "RunContainerError", 1));
-    life.is_silent(&wrong(&repaired, "CrashLoopBackOff", 1), Reason::SwapPending);
-    life.is_silent(&wrong(&repaired, "RunContainerError", 2), Reason::SwapPending);
+    life.assert_silent(&wrong(&repaired, "CrashLoopBackOff", 1), Reason::SwapPending);
+    life.assert_silent(&wrong(&repaired, "RunContainerError", 2), Reason::SwapPending);
     life.tells(
         &repaired.but("side", |side| side.waiting("RunContainerError", "exec").restarted_as(DERIVED, 3)),
         Reason::ExitImageNotStarted,
@@ -297,7 +297,7 @@ fn the_trouble_of_the_wrong_exit_image_is_not_taken_for_one_of_the_right_one() {
 fn a_stuck_pod_waits_for_the_right_image() {
     let mut life = Life::under(deriving());
     let pod = stuck("OnFailure", |side| side.waiting("RunContainerError", "exec").restarted_as(EXIT, 1).last_ended(128));
-    assert_eq!(life.is_silent(&pod, Reason::ExitImageAwaited).wants, vec![own_path()]);
+    assert_eq!(life.assert_silent(&pod, Reason::ExitImageAwaited).wants, vec![own_path()]);
     let note = Life::new().tells(&pod, Reason::NeedsImage);
     assert!(note.contains("--path /opt/own/server"), "{note}");
 }

@@ -97,7 +97,7 @@ impl Node {
     }
 
     /// Nothing is written, now and on a second look.
-    pub fn is_silent(&mut self) {
+    pub fn assert_silent(&mut self) {
         assert_eq!((self.step(), self.step()), (None, None));
     }
 
@@ -116,7 +116,7 @@ impl Node {
         let action = self.step();
         let Some(Action::Create { shape: Shape::InPlace, images, .. }) = &action else { panic!("no creation: {action:?}") };
         assert_eq!(images[..], [image.into()]);
-        self.is_silent();
+        self.assert_silent();
         self.answers(&action.unwrap(), Answer::Pod(Box::new(pod(uid, image, None, &nothing()))))
     }
 
@@ -131,7 +131,7 @@ impl Node {
             before: before.into(),
         };
         assert_eq!(self.step(), Some(expected.clone()));
-        self.is_silent();
+        self.assert_silent();
         self.answers(&expected, Answer::Pod(Box::new(pod(uid, to, Some(before), &running(before_id(before), "old")))))
     }
 
@@ -139,7 +139,7 @@ impl Node {
     pub fn deletes(&mut self, uid: &str) -> &mut Self {
         let expected = Action::Delete { name: format!("pod-{uid}").into(), uid: uid.into() };
         assert_eq!(self.step(), Some(expected.clone()));
-        self.answers(&expected, Answer::Done).is_silent();
+        self.answers(&expected, Answer::Done).assert_silent();
         self.after(1);
         self.warming.pod_is_gone(uid, self.now);
         self
@@ -167,10 +167,10 @@ fn before_id(before: &str) -> &'static str {
 #[test]
 fn images_go_through_one_pod_one_after_another() {
     let mut node = Node::new(&[A, B, C]);
-    node.creates(A, "u").is_silent();
-    node.sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0").is_silent();
-    node.sees(pod("u", B, Some("c0"), &running("c1", B))).swaps("u", B, C, "c1").is_silent();
-    node.sees(pod("u", C, Some("c1"), &running("c2", C))).deletes("u").is_silent();
+    node.creates(A, "u").assert_silent();
+    node.sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0").assert_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c1", B))).swaps("u", B, C, "c1").assert_silent();
+    node.sees(pod("u", C, Some("c1"), &running("c2", C))).deletes("u").assert_silent();
     assert_eq!(node.ends(), [Some(String::new()), Some(String::new()), Some(String::new())]);
     assert!(node.warming.is_over());
     assert_eq!(node.warming.news().len(), 3);
@@ -182,7 +182,7 @@ fn w1_the_old_container_proves_nothing_however_long_it_is_shown() {
     let mut node = Node::new(&[A, B]);
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
     for _ in 0..5 {
-        node.after(15).sees(pod("u", B, Some("c0"), &running("c0", A))).is_silent();
+        node.after(15).sees(pod("u", B, Some("c0"), &running("c0", A))).assert_silent();
     }
     assert_eq!(node.ends(), [Some(String::new()), None]);
 }
@@ -191,11 +191,11 @@ fn w1_the_old_container_proves_nothing_however_long_it_is_shown() {
 #[test]
 fn another_container_of_the_old_image_proves_nothing() {
     let mut node = Node::new(&[A, B]);
-    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).swaps("u", A, B, "").is_silent();
-    node.sees(pod("u", B, Some(""), &running("c1", A))).is_silent();
+    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).swaps("u", A, B, "").assert_silent();
+    node.sees(pod("u", B, Some(""), &running("c1", A))).assert_silent();
     assert_eq!(node.ends(), [None, None]);
     node.sees(pod("u", B, Some(""), &running("c2", B)));
-    node.after(1).is_silent();
+    node.after(1).assert_silent();
     assert_eq!(node.ends(), [None, Some(String::new())], "A is tried again later");
 }
 
@@ -203,9 +203,9 @@ fn another_container_of_the_old_image_proves_nothing() {
 fn two_names_of_the_same_bytes_are_told_apart_by_a_pod_that_never_had_another() {
     let mut node = Node::new(&[A, B]);
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
-    node.sees(pod("u", B, Some("c0"), &running("c1", A))).after(9).is_silent();
-    node.after(1).deletes("u").creates(B, "v").is_silent();
-    node.sees(pod("v", B, None, &running("c0", A))).deletes("v").is_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c1", A))).after(9).assert_silent();
+    node.after(1).deletes("u").creates(B, "v").assert_silent();
+    node.sees(pod("v", B, None, &running("c0", A))).deletes("v").assert_silent();
     assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
 }
 
@@ -215,7 +215,7 @@ fn what_the_kubelet_has_announced_of_the_pod_settles_two_names_at_once() {
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
     let pulled = Pulled::read(&format!("Container image \"{B}\" already present on machine")).unwrap();
     node.warming.hear("other", &pulled);
-    node.sees(pod("u", B, Some("c0"), &running("c1", A))).is_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c1", A))).assert_silent();
     node.warming.hear("u", &pulled);
     node.deletes("u");
     assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
@@ -234,7 +234,7 @@ fn an_event_of_a_pull_counts_that_comes_when_the_pod_is_gone() {
     assert_eq!(node.warming.hear("u", &pulled), Some(Duration::from_millis(633)));
     assert_eq!(node.warming.hear("u", &pulled), None, "no news");
     assert_eq!(known(&node), Some(pulled));
-    node.is_silent();
+    node.assert_silent();
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_digest_is_proved_by_the_digest() {
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, &asked, "c0");
     let mut object = object("u", &asked, Some("c0"), &running("c1", A));
     object["status"]["containerStatuses"][0]["imageID"] = format!("r.example/b@{}", digest.replace('1', "2")).into();
-    node.sees(read(object.clone())).is_silent();
+    node.sees(read(object.clone())).assert_silent();
     object["status"]["containerStatuses"][0]["imageID"] = asked.clone().into();
     node.sees(read(object)).deletes("u");
     assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
@@ -254,12 +254,12 @@ fn a_digest_is_proved_by_the_digest() {
 #[test]
 fn w4_a_refused_image_is_tried_again_later_while_others_go_on_and_then_fails_with_the_reason() {
     let mut node = Node::new(&[A, B, C]);
-    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).swaps("u", A, B, "").is_silent();
+    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).swaps("u", A, B, "").assert_silent();
     node.sees(pod("u", B, Some(""), &running("c1", B))).swaps("u", B, C, "c1");
-    node.sees(pod("u", C, Some("c1"), &running("c2", C))).is_silent();
-    node.after(11).is_silent();
-    node.after(1).swaps("u", C, A, "c2").is_silent();
-    node.sees(pod("u", A, Some("c2"), &refused("c2", C, A))).deletes("u").is_silent();
+    node.sees(pod("u", C, Some("c1"), &running("c2", C))).assert_silent();
+    node.after(11).assert_silent();
+    node.after(1).swaps("u", C, A, "c2").assert_silent();
+    node.sees(pod("u", A, Some("c2"), &refused("c2", C, A))).deletes("u").assert_silent();
     assert_eq!(node.failure(), format!("ImagePullBackOff: Back-off pulling image \"{A}\": ErrImagePull: not found"));
     assert_eq!(node.ends()[1..], [Some(String::new()), Some(String::new())]);
 }
@@ -269,18 +269,18 @@ fn a_refusal_of_another_image_is_not_about_this_one() {
     // One refusal is enough to fail.
     let mut node = Node::with(&[A, B], Limits { parallelism: 1, timeout: seconds(100), backoff_limit: 0, ask_again: None });
     node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).swaps("u", A, B, "");
-    node.sees(pod("u", B, Some(""), &refused("", "", A))).is_silent();
+    node.sees(pod("u", B, Some(""), &refused("", "", A))).assert_silent();
     let full = waiting("", "", "ErrImagePull", "failed to pull and unpack image \"r.example/a:1\": not found");
-    node.sees(pod("u", B, Some(""), &full)).is_silent();
+    node.sees(pod("u", B, Some(""), &full)).assert_silent();
     let crash = waiting("c0", A, "CrashLoopBackOff", "back-off 10s restarting failed container=warmer");
-    node.sees(pod("u", B, Some("c0"), &crash)).is_silent();
+    node.sees(pod("u", B, Some("c0"), &crash)).assert_silent();
     assert!(node.ends()[0].is_some() && node.ends()[1].is_none(), "{:?}", node.ends());
 }
 
 #[test]
 fn the_only_image_is_left_to_the_kubelet_and_may_still_come() {
     let mut node = Node::new(&[A]);
-    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).is_silent();
+    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).assert_silent();
     node.after(5).sees(pod("u", A, None, &running("c0", A))).deletes("u");
     assert_eq!(node.ends(), [Some(String::new())]);
 }
@@ -298,7 +298,7 @@ fn w5_a_container_that_cannot_be_made_proves_the_pull_only_in_a_pod_of_its_own()
     for reason in ["CreateContainerError", "CreateContainerConfigError", "RunContainerError"] {
         let mut node = Node::new(&[A, B]);
         node.creates(A, "u").sees(pod("u", A, None, &waiting("", "", reason, "x"))).swaps("u", A, B, "");
-        node.sees(pod("u", B, Some(""), &waiting("", "", reason, "x"))).is_silent();
+        node.sees(pod("u", B, Some(""), &waiting("", "", reason, "x"))).assert_silent();
         node.after(10).deletes("u").creates(B, "v").sees(pod("v", B, None, &waiting("", "", reason, "x"))).deletes("v");
         assert_eq!(node.ends(), [Some(String::new()), Some(String::new())], "{reason}");
     }
@@ -319,10 +319,10 @@ fn w5_or_where_the_kubelet_has_announced_the_pull() {
 #[test]
 fn w3_a_pull_that_does_not_end_costs_its_tries_and_a_new_pod_each() {
     let mut node = Node::new(&[A, B]);
-    node.creates(A, "u").after(99).is_silent();
-    node.after(1).deletes("u").creates(B, "v").sees(pod("v", B, None, &running("c0", B))).is_silent();
-    node.after(12).swaps("v", B, A, "c0").after(99).is_silent();
-    node.after(1).deletes("v").is_silent();
+    node.creates(A, "u").after(99).assert_silent();
+    node.after(1).deletes("u").creates(B, "v").sees(pod("v", B, None, &running("c0", B))).assert_silent();
+    node.after(12).swaps("v", B, A, "c0").after(99).assert_silent();
+    node.after(1).deletes("v").assert_silent();
     assert_eq!(node.failure(), "not pulled within 100 s");
     assert!(node.warming.is_over());
 }

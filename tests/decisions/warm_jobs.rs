@@ -23,7 +23,7 @@ fn what_is_known_of_images_that_stay_is_kept() {
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
     node.warming.set_images(images(&["r.example/d:1", A]));
     assert_eq!(node.ends(), [None, Some(String::new())]);
-    node.swaps("u", B, "r.example/d:1", "c0").is_silent();
+    node.swaps("u", B, "r.example/d:1", "c0").assert_silent();
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn an_image_that_is_not_wanted_any_more_is_no_reason_to_wait_or_to_complain() {
     let mut node = Node::new(&[A]);
     node.creates(A, "u");
     node.warming.set_images(images(&[]));
-    node.deletes("u").is_silent();
+    node.deletes("u").assert_silent();
     assert!(node.warming.is_over() && node.warming.news().is_empty());
 }
 
@@ -40,7 +40,7 @@ fn what_others_have_proved_is_not_pulled() {
     let mut node = Node::new(&[A, B]);
     node.warming.found("n", A, None);
     node.warming.found("other", B, None);
-    node.creates(B, "u").sees(pod("u", B, None, &running("c0", B))).deletes("u").is_silent();
+    node.creates(B, "u").sees(pod("u", B, None, &running("c0", B))).deletes("u").assert_silent();
     let told: Vec<_> = node.warming.news().into_iter().map(|ended| ended.image.to_string()).collect();
     assert_eq!(told, [B], "only what was proved here is told");
 }
@@ -64,9 +64,9 @@ fn with_less_parallelism_a_node_leaves_at_the_end_of_a_pull() {
     let mut node = Node::new(&[A, B]);
     node.creates(A, "u");
     node.warming.set_limits(Limits { parallelism: 0, ..LIMITS });
-    node.is_silent();
-    node.sees(pod("u", A, None, &nothing())).is_silent();
-    node.sees(pod("u", A, None, &running("c0", A))).deletes("u").is_silent();
+    node.assert_silent();
+    node.sees(pod("u", A, None, &nothing())).assert_silent();
+    node.sees(pod("u", A, None, &running("c0", A))).deletes("u").assert_silent();
     node.warming.set_limits(LIMITS);
     node.creates(B, "v");
 }
@@ -78,7 +78,7 @@ fn another_chance_keeps_what_is_there_and_waits_for_the_pod_to_be_gone() {
     node.warming.give_up("too late");
     node.warming.try_again("n", true, node.now);
     assert_eq!(node.ends(), [Some(String::new()), Some("too late".to_owned())]);
-    node.deletes("u").is_silent();
+    node.deletes("u").assert_silent();
     node.warming.try_again("n", true, node.now + seconds(1));
     assert_eq!(node.ends(), [Some(String::new()), None]);
     node.creates(B, "v");
@@ -88,9 +88,9 @@ fn another_chance_keeps_what_is_there_and_waits_for_the_pod_to_be_gone() {
 fn a_pod_that_pulls_is_left_alone_also_where_an_image_that_comes_before_is_open() {
     let mut node = Node::with(&[A, B], LIMITS);
     // The life before had warmed A and begun with B.
-    node.sees(pod("u", B, Some("c0"), &running("c0", A))).is_silent();
-    node.sees(pod("u", B, Some("c0"), &running("c1", B))).swaps("u", B, A, "c1").is_silent();
-    node.sees(pod("u", A, Some("c1"), &running("c2", A))).deletes("u").is_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c0", A))).assert_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c1", B))).swaps("u", B, A, "c1").assert_silent();
+    node.sees(pod("u", A, Some("c1"), &running("c2", A))).deletes("u").assert_silent();
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn a_pod_that_an_earlier_life_has_deleted_is_no_loss() {
     let mut node = Node::with(&[A], Limits { backoff_limit: 0, ..LIMITS });
     let mut leaving = pod("u", A, None, &running("c0", A));
     leaving.deleting = true;
-    node.sees(leaving).is_silent();
+    node.sees(leaving).assert_silent();
     node.warming.pod_is_gone("u", node.now);
     assert_eq!(node.ends(), [None]);
-    node.creates(A, "v").sees(pod("v", A, None, &running("c1", A))).deletes("v").is_silent();
+    node.creates(A, "v").sees(pod("v", A, None, &running("c1", A))).deletes("v").assert_silent();
 }
 
 #[test]
@@ -110,18 +110,18 @@ fn a_node_is_asked_again_so_long_after_it_was_asked_and_what_was_said_of_pulls_s
     node.after(500).creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
     let pulled = Pulled { image: A.into(), took: Some(seconds(2)), bytes: Some(7) };
     node.warming.hear("u", &pulled);
-    node.deletes("u").is_silent();
-    node.after(900).is_silent();
+    node.deletes("u").assert_silent();
+    node.after(900).assert_silent();
     node.after(100);
     let taken = |_: &str| Elsewhere { taken: true, wanted: false };
     assert_eq!(node.warming.step(node.now, taken), [], "others have the node");
     node.warming.see_node("n", false, node.now);
-    node.is_silent();
+    node.assert_silent();
     node.warming.see_node("n", true, node.now);
     node.creates(A, "v");
     assert_eq!((node.ends(), node.warming.progress().next().unwrap().1[0].pulled.as_ref()), (vec![None], Some(&pulled)));
-    node.sees(pod("v", A, None, &running("c1", A))).deletes("v").is_silent();
-    node.after(900).is_silent();
+    node.sees(pod("v", A, None, &running("c1", A))).deletes("v").assert_silent();
+    node.after(900).assert_silent();
 }
 
 /// Others wait for the node.
@@ -141,7 +141,7 @@ fn a9_a_job_gives_way_after_one_image_where_others_want_the_node() {
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
     gives_way(&mut node, "u");
     assert_eq!(node.ends(), [Some(String::new()), None]);
-    node.creates(B, "v").sees(pod("v", B, None, &running("c1", B))).deletes("v").is_silent();
+    node.creates(B, "v").sees(pod("v", B, None, &running("c1", B))).deletes("v").assert_silent();
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a9_a_pull_gives_way_after_ten_minutes_and_what_it_has_taken_counts() {
     node.creates(A, "v").after(600);
     gives_way(&mut node, "v");
     assert_eq!(node.ends(), [None], "it is no failure");
-    node.creates(A, "w").after(599).is_silent();
+    node.creates(A, "w").after(599).assert_silent();
     node.after(1).deletes("w");
     assert_eq!(node.failure(), "not pulled within 1800 s");
 }
@@ -189,10 +189,10 @@ fn a9_no_job_may_try_an_image_for_longer_than_the_installation_says() {
 #[test]
 fn d6_a_pull_that_hangs_keeps_others_from_its_node_for_a_minute_only_and_is_said() {
     let mut node = Node::with(&[A], Limits { timeout: seconds(600), ..LIMITS });
-    node.creates(A, "u").after(59).is_silent();
+    node.creates(A, "u").after(59).assert_silent();
     let held = |node: &Node| node.warming.held(node.now).map(|(_, is_slow)| is_slow).collect::<Vec<_>>();
     assert_eq!((held(&node), node.warming.waits().slow), (vec![false], 0));
-    node.after(1).is_silent();
+    node.after(1).assert_silent();
     assert_eq!((held(&node), node.warming.waits().first_slow.clone()), (vec![true], Some(("n".into(), A.into()))));
     assert_eq!(node.ends(), [None], "it goes on");
 }
@@ -214,7 +214,7 @@ fn d6_a_pod_that_was_deleted_and_does_not_go_is_said_and_replaced() {
     let action = node.step().unwrap();
     node.answers(&action, Answer::Done);
     let going = |uid| WarmerPod { deleting: true, ..pod(uid, A, None, &nothing()) };
-    node.sees(going("u")).after(119).is_silent();
+    node.sees(going("u")).after(119).assert_silent();
     assert_eq!(node.warming.waits().stuck, 0);
     node.after(1);
     assert_eq!(node.step(), None);
@@ -223,9 +223,9 @@ fn d6_a_pod_that_was_deleted_and_does_not_go_is_said_and_replaced() {
     let action = Action::Create { shape: swaplet_core::warm::pod::Shape::InPlace, images, number: 1 };
     node.answers(&action, Answer::Pod(Box::new(pod("v", A, None, &running("c0", A)))));
     // What is told of the old one later changes nothing, and its end is the end of the message.
-    node.sees(going("u")).swaps("v", A, B, "c0").is_silent();
+    node.sees(going("u")).swaps("v", A, B, "c0").assert_silent();
     node.warming.pod_is_gone("u", node.now);
-    node.is_silent();
+    node.assert_silent();
     assert_eq!((node.warming.waits().stuck, node.warming.active().count()), (0, 1));
 }
 
@@ -235,7 +235,7 @@ fn bug9_where_nothing_happens_nothing_has_changed() {
     let mut node = Node::new(&[A]);
     node.creates(A, "u");
     assert!(node.warming.take_changed());
-    node.after(1).is_silent();
+    node.after(1).assert_silent();
     node.warming.pod_is_gone("of somebody else", node.now);
     assert_eq!(node.warming.hear("of somebody else", &Pulled { image: A.into(), took: None, bytes: None }), None);
     assert!(!node.warming.take_changed());

@@ -25,12 +25,12 @@ fn starting(uid: &str, status: serde_json::Value) -> swaplet_core::warm::pod::Wa
 fn w12_a_lost_pod_is_made_again_a_minute_later_and_not_for_ever() {
     let mut node = Node::new(&[A]);
     node.creates(A, "u").warming.pod_is_gone("u", Duration::ZERO);
-    node.after(59).is_silent();
+    node.after(59).assert_silent();
     node.after(1).creates(A, "v");
     let evicted = starting("v", json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory"}));
     node.sees(evicted);
     assert!(matches!(node.step(), Some(Action::Delete { .. })));
-    node.answers(&Action::Delete { name: "pod-v".into(), uid: "v".into() }, Answer::Gone).is_silent();
+    node.answers(&Action::Delete { name: "pod-v".into(), uid: "v".into() }, Answer::Gone).assert_silent();
     assert_eq!(node.failure(), "the warmer pod was lost: Evicted: The node was low on resource: memory");
     assert!(node.warming.is_over());
 }
@@ -59,8 +59,8 @@ fn a_pod_that_does_not_start_says_what_keeps_it() {
         (json!({}), "its node has not said why"),
     ] {
         let mut node = Node::new(&[A, B]);
-        node.creates(A, "u").sees(starting("u", status)).after(119).is_silent();
-        node.after(1).deletes("u").is_silent();
+        node.creates(A, "u").sees(starting("u", status)).after(119).assert_silent();
+        node.after(1).deletes("u").assert_silent();
         assert!(node.ends().iter().all(|end| end.as_ref().is_some_and(|why| why.contains(words))), "{:?}", node.ends());
     }
 }
@@ -69,13 +69,13 @@ fn a_pod_that_does_not_start_says_what_keeps_it() {
 fn w11_a_node_that_is_not_ready_is_waited_for_and_then_given_up() {
     let mut node = Node::new(&[A]);
     node.warming.see_node("n", false, Duration::ZERO);
-    node.after(50).is_silent();
+    node.after(50).assert_silent();
     node.warming.see_node("n", true, node.now);
     node.creates(A, "u");
     node.warming.see_node("n", false, node.now);
     node.after(99).warming.see_node("n", false, seconds(149));
-    node.is_silent();
-    node.after(1).deletes("u").is_silent();
+    node.assert_silent();
+    node.after(1).deletes("u").assert_silent();
     assert_eq!(node.failure(), "the node is not Ready");
 }
 
@@ -116,7 +116,7 @@ fn a_slot_is_taken_until_the_pod_is_gone() {
     node.answers(&Action::Delete { name: "pod-u".into(), uid: "u".into() }, Answer::Done).after(5);
     let mut leaving = pod("u", A, None, &nothing());
     leaving.deleting = true;
-    node.sees(leaving).is_silent();
+    node.sees(leaving).assert_silent();
     node.warming.pod_is_gone("u", node.now);
     let actions = node.warming.step(node.now, |_| Elsewhere::default());
     assert!(matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"), "{actions:?}");
@@ -127,9 +127,9 @@ fn a_write_that_failed_is_decided_anew_after_the_time_that_the_server_asks() {
     let mut node = Node::new(&[A]);
     let create = Action::Create { shape: Shape::InPlace, images: vec![A.into()], number: 0 };
     assert_eq!(node.step(), Some(create.clone()));
-    node.answers(&create, Answer::Failed { retry_after: Some(seconds(7)) }).after(6).is_silent();
+    node.answers(&create, Answer::Failed { retry_after: Some(seconds(7)) }).after(6).assert_silent();
     assert_eq!(node.after(1).step(), Some(create.clone()), "the same name: two pods are impossible");
-    node.answers(&create, Answer::Conflict).is_silent();
+    node.answers(&create, Answer::Conflict).assert_silent();
     node.sees(pod("u", A, None, &running("c0", A))).after(1).deletes("u");
     assert_eq!(node.ends(), [Some(String::new())]);
 }
@@ -142,10 +142,10 @@ fn a_creation_that_nobody_has_answered_takes_a_slot_until_that_is_known() {
     warming.add("z", Shapes::in_place(), true, Duration::ZERO);
     let mut node = Node { warming, now: Duration::ZERO };
     let create = node.step().unwrap();
-    node.answers(&create, Answer::Failed { retry_after: None }).is_silent();
+    node.answers(&create, Answer::Failed { retry_after: None }).assert_silent();
     assert_eq!(node.after(2).step(), Some(create.clone()));
-    node.answers(&create, Answer::Conflict).is_silent();
-    node.sees(pod("u", A, None, &nothing())).after(1).is_silent();
+    node.answers(&create, Answer::Conflict).assert_silent();
+    node.sees(pod("u", A, None, &nothing())).after(1).assert_silent();
 }
 
 #[test]
@@ -154,12 +154,12 @@ fn a_node_that_only_waits_for_another_try_gives_its_slot_to_those_who_want_it() 
     let mut warming = Warming::new(vec![A.into()], limits);
     warming.add("n", Shapes::in_place(), true, Duration::ZERO);
     let mut node = Node { warming, now: Duration::ZERO };
-    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).is_silent();
+    node.creates(A, "u").sees(pod("u", A, None, &refused("", "", A))).assert_silent();
     node.warming.add("z", Shapes::in_place(), true, Duration::ZERO);
     node.deletes("u");
     let actions = node.warming.step(node.now, |_| Elsewhere::default());
     assert!(matches!(&actions[..], [(name, Action::Create { .. })] if &**name == "z"), "{actions:?}");
-    node.after(12).is_silent();
+    node.after(12).assert_silent();
 }
 
 /// The watch may be faster than the answer.
@@ -173,7 +173,7 @@ fn a_swap_has_its_whole_time_whatever_is_seen_of_it_first() {
         if !answer_is_first {
             node.sees(swapped.clone());
         }
-        node.answers(&swap, Answer::Pod(Box::new(swapped))).after(99).is_silent();
+        node.answers(&swap, Answer::Pod(Box::new(swapped))).after(99).assert_silent();
         assert!(matches!(node.after(1).step(), Some(Action::Delete { .. })));
     }
 }
@@ -184,7 +184,7 @@ fn a_swap_that_was_done_and_never_answered_goes_on() {
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
     let swap = node.step().unwrap();
     node.answers(&swap, Answer::Failed { retry_after: None });
-    node.sees(pod("u", B, Some("c0"), &running("c0", A))).after(2).is_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c0", A))).after(2).assert_silent();
     node.sees(pod("u", B, Some("c0"), &running("c1", B))).deletes("u");
     assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
 }
@@ -213,7 +213,7 @@ fn an_image_that_a_webhook_rewrites_is_judged_by_what_is_stored() {
     let swap = node.step().unwrap();
     assert!(matches!(&swap, Action::Swap { from, to, .. } if &**from == "mirror.example/a:1" && &**to == B), "{swap:?}");
     let old = running("c0", "mirror.example/a:1");
-    node.answers(&swap, Answer::Pod(Box::new(stored(B, "mirror.example/b:1", Some("c0"), &old)))).is_silent();
+    node.answers(&swap, Answer::Pod(Box::new(stored(B, "mirror.example/b:1", Some("c0"), &old)))).assert_silent();
     node.sees(stored(B, "mirror.example/b:1", Some("c0"), &running("c1", "mirror.example/b:1"))).deletes("u");
     assert_eq!(node.ends(), [Some(String::new()), Some(String::new())]);
 }
@@ -229,13 +229,13 @@ fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() 
     for why in ["pods is forbidden: User \"u\" cannot create resource \"pods\"", "violates PodSecurity \"restricted:latest\""] {
         let mut node = Node::new(&[A, B]);
         assert_eq!(node.step(), Some(create(A)));
-        node.answers(&create(A), denied(why)).is_silent();
+        node.answers(&create(A), denied(why)).assert_silent();
         assert_eq!(node.ends(), [Some(why.to_owned()), Some(why.to_owned())]);
         assert!(node.warming.is_over());
     }
     let mut node = Node::new(&[A]);
     assert_eq!(node.step(), Some(create(A)));
-    node.answers(&create(A), denied("exceeded quota: pods")).after(59).is_silent();
+    node.answers(&create(A), denied("exceeded quota: pods")).after(59).assert_silent();
     node.after(1).creates(A, "u");
 }
 
@@ -243,12 +243,12 @@ fn w20_a_denial_is_final_for_the_image_or_for_the_node_and_a_full_quota_waits() 
 fn a_namespace_that_is_not_there_and_a_deletion_that_is_forbidden_end_the_node() {
     let mut node = Node::new(&[A]);
     let create = node.step().unwrap();
-    node.answers(&create, Answer::Gone).is_silent();
+    node.answers(&create, Answer::Gone).assert_silent();
     assert_eq!(node.failure(), "there is no such namespace for warmer pods");
     let mut node = Node::new(&[A]);
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
     let delete = node.step().unwrap();
-    node.answers(&delete, Answer::Denied("no".to_owned())).is_silent();
+    node.answers(&delete, Answer::Denied("no".to_owned())).assert_silent();
     assert!(node.warming.is_over() && node.ends() == [Some(String::new())]);
 }
 
@@ -265,8 +265,8 @@ fn an_older_state_of_the_pod_changes_nothing() {
     node.sees(generation(1, A, None, &running("c0", A)));
     let swap = node.step().unwrap();
     node.answers(&swap, Answer::Pod(Box::new(generation(2, B, Some("c0"), &running("c0", A)))));
-    node.sees(generation(1, A, None, &running("c0", A))).is_silent();
-    node.sees(generation(2, B, Some("c0"), &refused("c0", A, B))).is_silent();
+    node.sees(generation(1, A, None, &running("c0", A))).assert_silent();
+    node.sees(generation(2, B, Some("c0"), &refused("c0", A, B))).assert_silent();
 }
 
 #[test]

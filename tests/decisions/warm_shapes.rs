@@ -76,7 +76,7 @@ fn creates(node: &mut Node, images: &[&str], uid: &str) {
     let action = node.step().expect("a creation");
     let Action::Create { shape: IMPOSSIBLE, images: made, .. } = &action else { panic!("{action:?}") };
     assert_eq!(made.iter().map(|image| &**image).collect::<Vec<_>>(), images);
-    node.is_silent();
+    node.assert_silent();
     node.answers(&action, Answer::Pod(Box::new(set(uid, images, "Pending", &[]))));
 }
 
@@ -150,7 +150,7 @@ fn a_container_that_runs_has_its_volume_and_one_that_ends_proves_nothing() {
         assert!(matches!(&action, Action::Create { shape: Shape::ImageVolumes, images, .. } if images.len() == 3), "{action:?}");
         node.answers(&action, Answer::Pod(Box::new(volumes("u", &[A, B, C], "Pending", &[]))));
         let said = || volumes("u", &[A, B, C], "Running", &[runs.clone(), said.clone(), runs.clone()]);
-        node.sees(said()).is_silent();
+        node.sees(said()).assert_silent();
         assert_eq!(ends(&node), [Some(End::Succeeded), None, Some(End::Succeeded)]);
         node.after(12).sees(said()).deletes("u");
         assert!(why(&node, 1).contains(words), "{}", why(&node, 1));
@@ -187,7 +187,7 @@ fn a_missing_image_is_no_reason_for_another_shape() {
     let mut node = with_volumes(&[A]);
     let action = node.step().unwrap();
     node.answers(&action, Answer::Pod(Box::new(volumes("u", &[A], "Pending", &[]))));
-    node.sees(volumes("u", &[A], "Pending", &[waits("ErrImagePull")])).is_silent();
+    node.sees(volumes("u", &[A], "Pending", &[waits("ErrImagePull")])).assert_silent();
     node.after(12).deletes("u");
     assert!(why(&node, 0).contains("ErrImagePull"));
     assert!(node.warming.fallbacks().is_empty());
@@ -204,7 +204,7 @@ fn where_a_policy_forbids_image_volumes_pods_with_an_impossible_command_go_on() 
     }
     let mut node = with_volumes(&[A, B]);
     let action = node.step().unwrap();
-    node.answers(&action, Answer::Denied("exceeded quota: pods".to_owned())).is_silent();
+    node.answers(&action, Answer::Denied("exceeded quota: pods".to_owned())).assert_silent();
     assert!(node.warming.fallbacks().is_empty(), "a quota holds for every shape");
 }
 
@@ -212,15 +212,15 @@ fn where_a_policy_forbids_image_volumes_pods_with_an_impossible_command_go_on() 
 fn containers_that_could_not_be_started_prove_their_images_and_the_pod_goes() {
     let mut node = impossible(&[A, B, C]);
     creates(&mut node, &[A, B, C], "u");
-    node.sees(set("u", &[A, B, C], "Pending", &[creating(), creating(), creating()])).is_silent();
+    node.sees(set("u", &[A, B, C], "Pending", &[creating(), creating(), creating()])).assert_silent();
     node.warming.hear("u", &Pulled { image: B.into(), took: Some(seconds(2)), bytes: Some(7) });
-    node.sees(set("u", &[A, B, C], "Pending", &[not_started(), not_started(), creating()])).is_silent();
+    node.sees(set("u", &[A, B, C], "Pending", &[not_started(), not_started(), creating()])).assert_silent();
     assert_eq!(ends(&node), [Some(End::Succeeded), Some(End::Succeeded), None]);
     node.sees(set("u", &[A, B, C], "Failed", &[not_started(), not_started(), ended(128, "ContainerCannotRun")])).deletes("u");
     assert_eq!(ends(&node), [const { Some(End::Succeeded) }; 3]);
     assert_eq!(node.warming.progress_on("n").unwrap()[1].pulled.as_ref().unwrap().bytes, Some(7));
     assert!(node.warming.is_over());
-    node.is_silent();
+    node.assert_silent();
 }
 
 #[test]
@@ -254,12 +254,12 @@ fn what_proves_nothing_is_waited_for_and_a_pod_that_is_lost_is_made_again() {
     for said in [made_up, no_image] {
         let mut node = impossible(&[A]);
         creates(&mut node, &[A], "u");
-        node.sees(set("u", &[A], "Running", std::slice::from_ref(&said))).is_silent();
-        node.sees(set("u", &[A], "Failed", std::slice::from_ref(&said))).deletes("u").after(59).is_silent();
+        node.sees(set("u", &[A], "Running", std::slice::from_ref(&said))).assert_silent();
+        node.sees(set("u", &[A], "Failed", std::slice::from_ref(&said))).deletes("u").after(59).assert_silent();
         creates(node.after(1), &[A], "v");
         node.sees(set("v", &[A], "Failed", std::slice::from_ref(&said))).deletes("v");
         assert!(why(&node, 0).contains("was lost"), "{}", why(&node, 0));
-        node.is_silent();
+        node.assert_silent();
     }
 }
 
@@ -268,9 +268,9 @@ fn what_cannot_be_pulled_keeps_nobody_waiting_and_fails_after_its_tries() {
     let mut node = impossible(&[A, B]);
     creates(&mut node, &[A, B], "u");
     let said = [waits("ErrImagePull"), not_started()];
-    node.sees(set("u", &[A, B], "Pending", &said)).is_silent();
+    node.sees(set("u", &[A, B], "Pending", &said)).assert_silent();
     assert_eq!(ends(&node), [None, Some(End::Succeeded)]);
-    node.after(11).is_silent();
+    node.after(11).assert_silent();
     assert_eq!(ends(&node)[0], None, "the kubelet has its own back-off, and the same status is no other try");
     node.after(1).deletes("u");
     assert!(why(&node, 0).contains("ErrImagePull: not found"));
@@ -287,7 +287,7 @@ fn more_images_than_a_pod_takes_are_pulled_by_one_pod_after_the_other() {
     // The one that failed has to wait for its next try, and two others have had none.
     node.sees(set("u", &all[..8], "Pending", &said)).deletes("u");
     creates(&mut node, &all[8..], "v");
-    node.sees(set("v", &all[8..], "Failed", &[not_started(), not_started()])).deletes("v").is_silent();
+    node.sees(set("v", &all[8..], "Failed", &[not_started(), not_started()])).deletes("v").assert_silent();
     creates(node.after(12), &all[3..4], "w");
     node.sees(set("w", &all[3..4], "Failed", &[not_started()])).deletes("w");
     assert!(ends(&node).iter().all(|end| *end == Some(End::Succeeded)));
@@ -298,30 +298,30 @@ fn of_images_that_keep_each_other_waiting_each_gets_a_pod_and_the_time_that_is_i
     let mut node = impossible(&[A, B]);
     creates(&mut node, &[A, B], "u");
     let waiting = || set("u", &[A, B], "Pending", &[creating(), creating()]);
-    node.sees(waiting()).after(99).is_silent();
+    node.sees(waiting()).after(99).assert_silent();
     node.warming.hear("u", &Pulled { image: A.into(), took: Some(seconds(90)), bytes: None });
-    node.after(100).is_silent();
+    node.after(100).assert_silent();
     node.after(1).deletes("u");
     assert_eq!(ends(&node), [None, None], "nobody knows which of them it was");
     creates(&mut node, &[A], "v");
     node.sees(set("v", &[A], "Failed", &[not_started()])).deletes("v");
     for uid in ["w", "x"] {
         creates(&mut node, &[B], uid);
-        node.sees(set(uid, &[B], "Pending", &[creating()])).after(99).is_silent();
+        node.sees(set(uid, &[B], "Pending", &[creating()])).after(99).assert_silent();
         node.after(1).deletes(uid).after(12);
     }
     assert_eq!(why(&node, 1), "not pulled within 100 s");
-    node.is_silent();
+    node.assert_silent();
 }
 
 #[test]
 fn a_pod_that_no_node_takes_is_given_up() {
     let mut node = impossible(&[A, B]);
     creates(&mut node, &[A, B], "u");
-    node.after(119).is_silent();
+    node.after(119).assert_silent();
     node.after(1).deletes("u");
     assert!(why(&node, 1).contains("has not started within 120 s"), "{}", why(&node, 1));
-    node.is_silent();
+    node.assert_silent();
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_swap_that_lost_a_race_is_no_reason_for_another_shape() {
     let mut node = node(&[A, B], AUTO);
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A)));
     let swap = node.step().unwrap();
-    node.answers(&swap, Answer::Conflict).is_silent();
+    node.answers(&swap, Answer::Conflict).assert_silent();
     node.after(1).swaps("u", A, B, "c0");
     assert!(node.warming.fallbacks().is_empty());
 }
@@ -380,14 +380,14 @@ fn where_the_operator_wants_swaps_only_a_forbidden_one_is_a_failure() {
     let swap = node.step().unwrap();
     node.answers(&swap, Answer::Denied("no updates".to_owned())).deletes("u");
     assert_eq!(why(&node, 1), "no updates");
-    node.is_silent();
+    node.assert_silent();
 }
 
 #[test]
 fn a_node_that_ignores_its_first_swap_gets_pods_of_the_other_shape() {
     let mut node = node(&[A, B], AUTO);
     node.creates(A, "u").sees(pod("u", A, None, &running("c0", A))).swaps("u", A, B, "c0");
-    node.sees(pod("u", B, Some("c0"), &running("c0", A))).after(99).is_silent();
+    node.sees(pod("u", B, Some("c0"), &running("c0", A))).after(99).assert_silent();
     node.after(1).deletes("u");
     creates(&mut node, &[B], "v");
     let told = node.warming.fallbacks();
@@ -410,7 +410,7 @@ fn a_pod_of_an_earlier_life_is_taken_over_whatever_its_shape_is() {
     node.sees(set("u", &[A, B], "Failed", &[not_started(), not_started()])).deletes("u");
     assert_eq!(ends(&node), [Some(End::Succeeded), Some(End::Succeeded)]);
     let mut node = impossible(&[A, B]);
-    node.sees(pod("u", A, None, &nothing())).is_silent();
+    node.sees(pod("u", A, None, &nothing())).assert_silent();
     node.sees(pod("u", A, None, &running("c0", A))).deletes("u");
     creates(&mut node, &[B], "v");
 }

@@ -18,12 +18,12 @@ fn a_swap_that_is_undone_three_times_is_told_and_given_up() {
     let mut life = Life::new();
     for _ in 0..3 {
         let after = life.swaps(&pod);
-        life.is_silent(&after, Reason::SwapPending);
+        life.assert_silent(&after, Reason::SwapPending);
         life.later(10);
     }
     let note = life.tells(&pod, Reason::SwapUndone);
     assert!(note.contains("registry.example/app/sidecar:v1") && note.contains("3 times"), "{note}");
-    life.later(3600).is_silent(&pod, Reason::SwapUndone);
+    life.later(3600).assert_silent(&pod, Reason::SwapUndone);
 }
 
 #[test]
@@ -43,8 +43,8 @@ fn a_webhook_that_adds_a_digest_is_no_undoing() {
         for rules in [|| rules_with(Some(EXIT), &["registry.example/exit/*"]), || rules_with(Some(EXIT), &[LISTED])] {
             let mut life = Life::under(rules());
             let after = life.swaps_as(&pod, |image| format!("{image}@{DIGEST}"));
-            life.is_silent(&after, Reason::SwapPending);
-            Life::under(rules()).is_silent(&after, Reason::SwapPending);
+            life.assert_silent(&after, Reason::SwapPending);
+            Life::under(rules()).assert_silent(&after, Reason::SwapPending);
         }
     }
 }
@@ -53,7 +53,7 @@ fn a_webhook_that_adds_a_digest_is_no_undoing() {
 fn a_webhook_that_moves_the_image_to_a_mirror_is_no_undoing() {
     let mut life = Life::new();
     let after = life.swaps_as(&ready("Never"), |image| format!("mirror.example/{}", image.split_once('/').unwrap().1));
-    life.is_silent(&after, Reason::SwapPending);
+    life.assert_silent(&after, Reason::SwapPending);
     let ended = after.clone().but("sidecar", |c| c.ended(0).restarted_as(after.image_of("sidecar"), 1).last_ended(143));
     assert!(life.tells(&ended.phase("Succeeded"), Reason::SidecarEnded).contains("exit code 143"));
 }
@@ -62,7 +62,7 @@ fn a_webhook_that_moves_the_image_to_a_mirror_is_no_undoing() {
 fn nothing_is_written_while_a_write_is_under_way() {
     let mut life = Life::new();
     life.memory.in_flight = true;
-    life.is_silent(&ready("Never"), Reason::WriteInFlight);
+    life.assert_silent(&ready("Never"), Reason::WriteInFlight);
     life.memory.in_flight = false;
     life.swaps(&ready("Never"));
 }
@@ -72,7 +72,7 @@ fn a_failed_write_waits_for_its_time() {
     let mut life = Life::new();
     let at = Duration::from_secs(5);
     life.memory.not_before = Some(at);
-    assert_eq!(life.later(4).is_silent(&ready("Never"), Reason::WriteBackoff).again, Some(at));
+    assert_eq!(life.later(4).assert_silent(&ready("Never"), Reason::WriteBackoff).again, Some(at));
     life.later(1).swaps(&ready("Never"));
 }
 

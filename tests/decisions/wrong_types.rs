@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use swaplet_core::report::reason::Reason;
 
 use crate::builder::{ContainerBuilder, PodBuilder, main_container, pod, read, sidecar};
-use crate::expect::{EXIT, Life, is_silent};
+use crate::expect::{EXIT, Life, assert_silent};
 
 fn ready() -> PodBuilder {
     pod("Never").with(main_container("main").ended(0)).with(sidecar("sidecar").running())
@@ -115,6 +115,6 @@ fn a_wrong_type_where_roles_and_ends_are_read_is_told() {
 #[test]
 fn a_wrong_type_in_the_status_of_an_unmarked_pod_is_silent() {
     let foreign = pod("Never").with(main_container("main").ended(0));
-    is_silent(&foreign.clone().phase("Running").set("/status/phase", 5), Reason::NoSidecar);
-    is_silent(&foreign.set("/status/conditions", "text").set("/spec/restartPolicy", 5), Reason::NoSidecar);
+    assert_silent(&foreign.clone().phase("Running").set("/status/phase", 5), Reason::NoSidecar);
+    assert_silent(&foreign.set("/status/conditions", "text").set("/spec/restartPolicy", 5), Reason::NoSidecar);
 }

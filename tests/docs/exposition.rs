@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use swaplet_controller::frame::metrics::{Metrics, Timed};
 use swaplet_controller::frame::serve::{Health, serve};
 use swaplet_core::cluster::node_class::NodeClass;
-use swaplet_core::report::decision::Rung;
+use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -38,7 +38,7 @@ impl Exposition {
         Reason::ALL.into_iter().for_each(|reason| metrics.kept(reason, 1));
         metrics.sends("pods").answered("applied");
         let _age = metrics.watch_ages.begin("pods");
-        let timed = Timed { after: Duration::from_secs(2), method: Rung::Swap, class: NodeClass::Kubelet };
+        let timed = Timed { after: Duration::from_secs(2), method: Method::Swap, class: NodeClass::Kubelet };
         metrics.written_after(timed);
         metrics.ended_after(timed);
         metrics.pulled(Duration::from_secs(2));

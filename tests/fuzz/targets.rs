@@ -31,10 +31,10 @@ use swaplet_core::restart::pod::RestartPodWire;
 use swaplet_core::restart::reconcile;
 use swaplet_core::restart::request::{Journal, RestartRequestWire};
 use swaplet_core::terminate::circumstances::{Circumstances, NodeFacts};
-use swaplet_core::terminate::ladder::Ladder;
 use swaplet_core::terminate::memory::Memory;
 use swaplet_core::terminate::memory::image_troubles::ImageTroubles;
 use swaplet_core::terminate::memory::past_exits::PastExits;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::{Coexist, Daemon, OpenKruise, Terminator};
 use swaplet_core::terminate::{self, explain};
 use swaplet_core::warm::pod::WarmerPodWire;
@@ -101,7 +101,7 @@ fn exit_images() -> ExitImages {
 
 fn decide(pod: &Pod) {
     let (rules, past_exits, mut headroom) = (exit_images(), PastExits::default(), Ledger::default());
-    let ladder = Ladder { finish: true, ..Ladder::default() };
+    let allowed = AllowedMethods { finish: true, ..AllowedMethods::default() };
     let mut memory = Memory::default();
     let mut image_troubles = ImageTroubles::default();
     for seconds in [0, 1, 600, u64::from(u32::MAX)] {
@@ -119,7 +119,7 @@ fn decide(pod: &Pod) {
         };
         let around = Circumstances {
             exit_images: &rules,
-            ladder: &ladder,
+            allowed: &allowed,
             headroom: &headroom,
             line_moved: None,
             image_troubles: &image_troubles,

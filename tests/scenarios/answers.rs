@@ -33,7 +33,7 @@ async fn t3_reply_lost_after_the_patch_was_applied() {
     world.wait(10).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +45,7 @@ async fn t4_a_504_after_the_patch_was_applied_is_not_sent_again() {
     world.wait(10).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,7 +67,7 @@ async fn t5_a_pod_that_changes_twenty_times_a_second_needs_one_patch() {
     assert_eq!(world.events("p"), ["SidecarSwapped"]);
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn t6_a_busy_server_is_asked_as_rarely_as_it_wants() {
     assert!(life.line.most_under_way() <= CONCURRENCY);
     world.start_kubelet(Kubelet::default());
     world.wait(10).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,7 +103,7 @@ async fn t6_a_server_that_names_no_time_is_asked_ever_more_rarely() {
     world.wait(65).await;
     assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +121,7 @@ async fn t7_writes_fail_for_a_minute() {
         world.wait(70).await;
         assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1));
         assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -139,7 +139,7 @@ async fn t7_the_server_is_away_for_a_minute() {
     world.wait(30).await;
     assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1));
     assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,7 @@ async fn t8_a_patch_without_an_answer_is_given_up_and_delays_nobody() {
     assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1));
     assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
     assert!(life.line.most_under_way() <= CONCURRENCY);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn t23_events_in_a_terminating_namespace_are_tried_once() {
     world.wait(5).await;
     assert!(world.find("doomed", "p").is_none() && world.server.peek("namespaces", "", "doomed").is_none());
     assert_eq!(life.pods_kept(), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,7 +212,7 @@ async fn t29_a_denied_swap_is_told_once_and_tried_rarely() {
         world.wait(16 * 60).await;
         assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1));
         assert_eq!(world.events("p"), ["WriteDenied", "SidecarSwapped", "SidecarEnded"]);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -228,7 +228,7 @@ async fn storm_a_lone_denial_costs_seconds_and_is_not_told() {
         world.wait(8).await;
         assert_eq!((world.patches("p"), world.phase("p").as_str()), (times + 1, "Succeeded"));
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -251,7 +251,7 @@ async fn t31_a_token_that_is_refused_for_a_while() {
     world.wait(60).await;
     assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.image_changes(name) == 1));
     assert!(names.iter().all(|name| world.events(name) == ["SidecarSwapped", "SidecarEnded"]));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +265,7 @@ async fn t31_a_token_that_is_refused_for_writes_only() {
     world.wait(60).await;
     assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +277,7 @@ async fn t32_events_are_forbidden_and_pods_end_all_the_same() {
     world.wait(10).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!((world.events("p").len(), world.count(Verb::Create)), (0, 2), "each Event is tried once");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,5 +292,5 @@ async fn t32_events_without_an_answer_do_not_delay_pods() {
     assert!(names.iter().all(|name| world.phase(name) == "Succeeded" && world.patches(name) == 1));
     world.wait(120).await;
     assert_eq!(world.count(Verb::Create), 60);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -177,7 +177,7 @@ async fn t13_dead_connections_hide_events_for_less_than_a_minute_also_where_idle
     assert_eq!((world.phase("p0").as_str(), world.image_changes("p0")), ("Succeeded", 1));
     assert_eq!(world.events("p0"), ["SidecarSwapped", "SidecarEnded"]);
     assert_eq!(life.health.ready(), Ok("ok".to_owned()));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// An API server that is overloaded says so in plain text, and when to come back only in a header.
@@ -200,7 +200,7 @@ async fn t6_lists_and_watches_come_back_when_a_busy_server_wants_them_to() {
         world.ends("p", "main", 0).await;
         world.wait(5).await;
         assert_eq!((world.phase("p").as_str(), world.image_changes("p")), ("Succeeded", 1), "{verb:?}");
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 

@@ -69,5 +69,5 @@ async fn t27_a_crowd_of_pods_finishes_within_a_second() {
     let swapped = |pod: &Value| pod["metadata"]["generation"] == 2;
     assert!(world.server.peek_all("pods").iter().all(|pod| swapped(pod)));
     assert_eq!((world.count(Verb::Patch), world.count(Verb::Create)), (all, 2 * all));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

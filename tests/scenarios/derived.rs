@@ -86,7 +86,7 @@ async fn an_image_is_pushed_once_while_the_mains_run_and_is_there_when_they_end(
             assert_eq!(world.image(name), *reference(&own()));
         }
         assert_eq!(registry.asked().len(), 1);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -100,7 +100,7 @@ async fn a_pod_that_is_done_before_the_push_waits_in_silence() {
     world.wait(10).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn a_push_that_fails_is_told_once_and_tried_until_it_succeeds() {
     assert_eq!(registry.asked().len(), 4);
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["NeedsImage", "SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A defect, or a registry that never answers, costs the image and nothing else.
@@ -131,7 +131,7 @@ async fn a_push_that_breaks_off_does_not_end_the_controller() {
     world.ends("q", "main", 0).await;
     world.wait(5).await;
     assert_eq!(world.phase("q"), "Succeeded");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +151,7 @@ async fn another_life_finds_what_was_written_and_writes_nothing() {
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
     assert!(registry.asked().is_empty());
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +172,7 @@ async fn a_namespace_that_asks_for_ever_new_images_gets_twenty() {
     let (ended, told): (Vec<_>, Vec<_>) = names.iter().partition(|name| world.phase(name) == "Succeeded");
     assert_eq!((ended.len(), told.len()), (20, 5));
     assert!(told.iter().all(|name| world.patches(name) == 0 && world.notes(name)[0].1.contains("too many exit images")));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// As containerd shows it: the exit image was started and has no such program.
@@ -199,5 +199,5 @@ async fn a_pod_that_is_stuck_on_the_wrong_exit_image_is_swapped_once() {
     world.start_kubelet(Kubelet::default());
     world.wait(10).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

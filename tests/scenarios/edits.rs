@@ -22,7 +22,7 @@ async fn t15_an_image_that_the_user_sets_just_before_the_swap_is_not_overwritten
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -37,7 +37,7 @@ async fn t15_an_image_that_the_user_sets_just_after_the_swap_is_swapped_again() 
     world.wait(5).await;
     assert_eq!(world.phase("p"), "Succeeded");
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +51,7 @@ async fn t15_a_user_who_insists_wins() {
     world.wait(60).await;
     assert_eq!((world.image("p").as_str(), world.patches("p")), ("side:11", 3));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarSwapped", "SidecarSwapped", "SwapUndone"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,7 @@ async fn t16_a_main_that_fails_and_succeeds_later_keeps_its_sidecar_until_then()
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn t22_a_pod_that_is_deleted_between_decision_and_write() {
     world.remove("p").await;
     world.wait(1).await;
     assert_eq!(life.pods_kept(), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn t22_a_pod_that_is_being_deleted_is_left_alone() {
     world.ends("p", "main", 0).await;
     world.wait(20).await;
     assert_eq!((world.patches("p"), world.events("p").len()), (0, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,5 +109,5 @@ async fn t22_a_pod_that_is_gone_when_the_patch_arrives() {
     world.remove("p").await;
     world.wait(20).await;
     assert_eq!((world.patches("p"), world.events("p").len(), life.pods_kept()), (1, 0, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

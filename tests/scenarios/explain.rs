@@ -6,15 +6,15 @@ use swaplet_controller::frame::clock::time_of_day;
 use swaplet_controller::terminate::snapshot::{Scope, Snapshot};
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::report::decision::Rung;
+use swaplet_core::report::decision::Method;
 use swaplet_core::terminate::explain::Explanation;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_testbed::apiserver::Verb;
 
 use super::harness::{CONCURRENCY, SWAPLET, World, rules};
 use super::objects::{main_container, pod, pod_of, sidecar, sidecar_that_calls};
 
-/// A pod whose mains have just ended, on a node with these labels.
+/// A pod whose main containers have just ended, on a node with these labels.
 async fn stuck(labels: &Value, pod: &Value) -> World {
     let world = World::new();
     world.label_node("node-1", labels).await;
@@ -38,18 +38,18 @@ impl World {
     }
 }
 
-fn under(ladder: Ladder) -> Rules {
-    Rules { ladder, ..rules() }
+fn under(allowed: AllowedMethods) -> Rules {
+    Rules { allowed, ..rules() }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_controller_does_what_was_explained() {
-    let (plain, swap) = (json!({}), Ladder::default());
+    let (plain, swap) = (json!({}), AllowedMethods::default());
     let class = |class: &str| json!({"type": "virtual-kubelet", "swaplet.io/node-class": class});
     let calls_own = pod_of("p", "Never", vec![main_container(), sidecar_that_calls("side", "/opt/own/server")]);
     let all_marked = pod_of("p", "Never", vec![sidecar("main"), sidecar("side")]);
-    let finish_first = Ladder { prefer: Some(Rung::Finish), finish: true, ..swap };
-    for (labels, pod, ladder, reason) in [
+    let finish_first = AllowedMethods { prefer: Some(Method::Finish), finish: true, ..swap };
+    for (labels, pod, allowed, reason) in [
         (&plain, pod("p", "Never"), swap, "SidecarSwapped"),
         (&plain, pod("p", "OnFailure"), swap, "SidecarSwapped"),
         (&plain, calls_own.clone(), swap, "NeedsImage"),
@@ -57,14 +57,14 @@ async fn the_controller_does_what_was_explained() {
         (&class("VirtualInert"), pod("p", "OnFailure"), swap, "NoRung"),
         (&class("VirtualInert"), pod("p", "OnFailure"), finish_first, "PhaseWritten"),
         (&class("VirtualUpdates"), pod("p", "OnFailure"), swap, "SidecarSwapped"),
-        (&class("VirtualUpdates"), pod("p", "Never"), Ladder { swap_under_never: true, ..swap }, "SidecarSwapped"),
+        (&class("VirtualUpdates"), pod("p", "Never"), AllowedMethods { swap_under_never: true, ..swap }, "SidecarSwapped"),
         (&json!({"type": "virtual-kubelet"}), pod("p", "Never"), swap, "NoRung"),
         (&json!({"type": "virtual-kubelet"}), pod("p", "OnFailure"), swap, "SidecarSwapped"),
     ] {
         let world = stuck(labels, &pod).await;
-        let explained = world.explain(&under(ladder)).await.decision;
+        let explained = world.explain(&under(allowed)).await.decision;
         assert_eq!(explained.reason.as_str(), reason, "{labels} {pod}");
-        let _life = world.start_controller_under(under(ladder), SWAPLET, CONCURRENCY);
+        let _life = world.start_controller_under(under(allowed), SWAPLET, CONCURRENCY);
         world.wait(5).await;
         let told = explained.done.iter().chain(&explained.reports).next().unwrap();
         let notes = world.notes("p");
@@ -75,7 +75,7 @@ async fn the_controller_does_what_was_explained() {
 #[tokio::test(start_paused = true)]
 async fn what_takes_time_counts_from_the_end_of_the_mains() {
     let world = stuck(&json!({}), &pod("p", "Never")).await;
-    let finish_first = under(Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() });
+    let finish_first = under(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
     assert_eq!(world.explain(&finish_first).await.decision.reason.as_str(), "PhaseWritten");
     let ended = json!({"exitCode": 0, "reason": "Completed", "finishedAt": time_of_day().to_string()});
     let mut statuses = world.get("p")["status"]["containerStatuses"].clone();

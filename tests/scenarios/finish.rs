@@ -72,7 +72,7 @@ async fn a_pod_on_a_kubelet_is_finished_by_one_write() {
         assert_eq!((world.phase("p").as_str(), world.patches("p"), world.image_changes("p")), ("Succeeded", 1, 0), "{policy}");
         assert_eq!(ended(&world, 1), (json!(143), json!(0)));
         assert_eq!(world.events("p").iter().filter(|reason| ["PhaseWritten", "SidecarEnded"].contains(&reason.as_str())).count(), 2);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -88,7 +88,7 @@ async fn an_ignored_exit_code_is_ignored_by_the_phase_after_the_other_sidecars()
         world.requests().into_iter().filter(|request| request.verb == Verb::Patch).map(|request| request.subresource).collect();
     assert_eq!((world.phase("p").as_str(), patched), ("Succeeded", vec![String::new(), "status".to_owned()]));
     assert_eq!(world.image_of("p", "ignored"), "ignored:1");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +104,7 @@ async fn a_phase_that_is_taken_back_is_written_again_at_once() {
     assert_ne!(nudge(&world), first);
     torn_down(&world).await;
     assert_eq!(world.events("p"), ["PhaseWritten", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn nothing_is_written_while_the_pod_keeps_changing_but_it_is_not_left_for_
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert!(world.notes("p")[0].1.contains("keeps changing"), "{:?}", world.notes("p"));
     torn_down(&world).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,7 +147,7 @@ async fn a_lost_answer_is_told_when_the_phase_shows_it() {
     world.wait(QUIET).await;
     torn_down(&world).await;
     assert_eq!((world.patches("p"), world.events("p")), (1, vec!["PhaseWritten".to_owned(), "SidecarEnded".to_owned()]));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +162,7 @@ async fn a_write_that_is_forbidden_names_the_right_that_is_missing() {
     world.wait(70).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 5));
     torn_down(&world).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,5 +182,5 @@ async fn the_next_life_goes_on_where_the_last_one_was_killed() {
     world.wait(QUIET).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 2));
     torn_down(&world).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

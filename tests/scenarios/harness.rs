@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Request, header::CONTENT_TYPE};
+use http::{Request, header::CONTENT_TYPE};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -24,9 +24,9 @@ use swaplet_controller::warm::jobs::WarmSettings;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::exit_images::derived::DerivedImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::report::decision::Rung;
+use swaplet_core::report::decision::Method;
 use swaplet_core::restart::reconcile::ParkImage;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::apiserver::{Effect, Recorded, Rule, RuleId, Verb};
@@ -111,7 +111,11 @@ impl World {
 
     /// Starts a controller that writes the phase of pods rather than their images.
     pub fn start_finishing_controller(&self) -> Life {
-        self.start_controller_with(SWAPLET, CONCURRENCY, Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() })
+        self.start_controller_with(
+            SWAPLET,
+            CONCURRENCY,
+            AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() },
+        )
     }
 
     /// Starts another controller; `user_agent` has to start with `swaplet`.
@@ -131,19 +135,19 @@ impl World {
 
     /// Starts a controller that swaps, and writes the phase where that does not do.
     pub fn start_controller_that_may_finish(&self) -> Life {
-        self.start_controller_with(SWAPLET, CONCURRENCY, Ladder { finish: true, ..Ladder::default() })
+        self.start_controller_with(SWAPLET, CONCURRENCY, AllowedMethods { finish: true, ..AllowedMethods::default() })
     }
 
     /// As [`start_controller_that_may_finish`](Self::start_controller_that_may_finish), keeping what it learns of nodes in this namespace.
     pub fn start_controller_that_may_finish_keeping(&self, state_namespace: &str) -> Life {
         self.start(SWAPLET, CONCURRENCY, |settings| {
-            settings.rules.ladder = Ladder { finish: true, ..Ladder::default() };
+            settings.rules.allowed = AllowedMethods { finish: true, ..AllowedMethods::default() };
             settings.state_namespace = Some(state_namespace.to_owned());
         })
     }
 
-    fn start_controller_with(&self, user_agent: &'static str, concurrency: usize, ladder: Ladder) -> Life {
-        self.start(user_agent, concurrency, |settings| settings.rules.ladder = ladder)
+    fn start_controller_with(&self, user_agent: &'static str, concurrency: usize, allowed: AllowedMethods) -> Life {
+        self.start(user_agent, concurrency, |settings| settings.rules.allowed = allowed)
     }
 
     /// Starts a controller for these pods only; what it tells of them comes out of the channel.
@@ -280,18 +284,18 @@ impl World {
     }
 
     /// A request of somebody else than a controller, as it is answered.
-    pub async fn try_request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> kube::Result<Value> {
+    pub async fn try_request(&self, method: http::Method, path: &str, content_type: &str, body: &Value) -> kube::Result<Value> {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
         self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await
     }
 
-    pub async fn request(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
+    pub async fn request(&self, method: http::Method, path: &str, content_type: &str, body: &Value) -> Value {
         self.try_request(method, path, content_type, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// Creates a namespace.
     pub async fn create_namespace(&self, name: &str) {
-        self.request(Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
+        self.request(http::Method::POST, "/api/v1/namespaces", "application/json", &json!({"metadata": {"name": name}})).await;
     }
 
     /// Installs the CRD by which OpenKruise is known.
@@ -301,17 +305,17 @@ impl World {
         let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "nodeimages.apps.kruise.io"},
             "spec": {"group": "apps.kruise.io", "scope": "Cluster", "names": names, "versions": [version]}});
-        self.request(Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", &crd).await;
+        self.request(http::Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "application/json", &crd).await;
     }
 
     /// Creates a node, or gives it other labels.
     pub async fn label_node(&self, name: &str, labels: &Value) {
         let metadata = json!({"name": name, "labels": labels});
         if self.server.peek("nodes", "", name).is_none() {
-            self.request(Method::POST, "/api/v1/nodes", "application/json", &json!({"metadata": metadata})).await;
+            self.request(http::Method::POST, "/api/v1/nodes", "application/json", &json!({"metadata": metadata})).await;
         } else {
             let path = format!("/api/v1/nodes/{name}");
-            self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"metadata": metadata})).await;
+            self.request(http::Method::PATCH, &path, "application/merge-patch+json", &json!({"metadata": metadata})).await;
         }
     }
 
@@ -326,24 +330,24 @@ impl World {
     /// As [`create`](Self::create), without the node.
     pub async fn create_on_no_node(&self, pod: &Value) {
         let namespace = pod["metadata"]["namespace"].as_str().unwrap();
-        self.request(Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), "application/json", pod).await;
+        self.request(http::Method::POST, &format!("/api/v1/namespaces/{namespace}/pods"), "application/json", pod).await;
     }
 
     /// A merge patch of a pod of the namespace `default`, by its user.
     pub async fn edit(&self, name: &str, patch: &Value) {
-        self.request(Method::PATCH, &path(name), "application/merge-patch+json", patch).await;
+        self.request(http::Method::PATCH, &path(name), "application/merge-patch+json", patch).await;
     }
 
     /// Somebody else keeps a verdict on a node.
     pub async fn keep_verdict(&self, namespace: &str, node: &str, kept: &str) {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/swaplet-node-verdicts");
-        self.request(Method::PATCH, &path, "application/merge-patch+json", &json!({"data": {node: kept}})).await;
+        self.request(http::Method::PATCH, &path, "application/merge-patch+json", &json!({"data": {node: kept}})).await;
     }
 
     /// The user gives the sidecar of a pod another image.
     pub async fn set_image(&self, name: &str, image: &str) {
         let patch = json!({"spec": {"containers": [{"name": "side", "image": image}]}});
-        self.request(Method::PATCH, &path(name), "application/strategic-merge-patch+json", &patch).await;
+        self.request(http::Method::PATCH, &path(name), "application/strategic-merge-patch+json", &patch).await;
     }
 
     /// A merge patch of a pod's status, by its node.
@@ -353,17 +357,17 @@ impl World {
 
     /// As [`set_status`](Self::set_status), in any namespace.
     pub async fn set_status_at(&self, path: &str, status: Value) {
-        self.request(Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &json!({"status": status})).await;
+        self.request(http::Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &json!({"status": status})).await;
     }
 
     /// The user deletes a pod; the node still has to confirm.
     pub async fn delete(&self, name: &str) {
-        self.request(Method::DELETE, &path(name), "application/json", &json!({})).await;
+        self.request(http::Method::DELETE, &path(name), "application/json", &json!({})).await;
     }
 
     /// A pod vanishes.
     pub async fn remove(&self, name: &str) {
-        self.request(Method::DELETE, &path(name), "application/json", &json!({"gracePeriodSeconds": 0})).await;
+        self.request(http::Method::DELETE, &path(name), "application/json", &json!({"gracePeriodSeconds": 0})).await;
     }
 
     pub fn get(&self, name: &str) -> Arc<Value> {
@@ -432,7 +436,7 @@ impl World {
 
     /// Ten minutes in which controllers only renew their watches, and ask where the server is after those that told nothing; and whatever they
     /// wrote until now was what they may write.
-    pub async fn is_quiet(&self) {
+    pub async fn assert_quiet(&self) {
         let before = self.requests().len();
         self.wait(600).await;
         let requests = self.requests();
@@ -485,7 +489,7 @@ pub fn settings(user_agent: &str, concurrency: usize) -> Settings {
 pub fn rules() -> Rules {
     Rules {
         exit_images: ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new()),
-        ladder: Ladder::default(),
+        allowed: AllowedMethods::default(),
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     }
@@ -501,15 +505,15 @@ pub fn path(name: &str) -> String {
 pub fn may_be_sent(request: &Recorded) {
     match (request.verb, &*request.resource, &*request.subresource) {
         (Verb::List | Verb::Watch, "pods" | "jobs" | "nodes", "") | (Verb::Create, "events", "") => {}
-        (Verb::Patch, "pods", "") => is_guarded(request),
+        (Verb::Patch, "pods", "") => assert_guarded(request),
         (Verb::Get | Verb::Create | Verb::Patch, "configmaps", "") => assert_eq!(request.namespace, "state"),
-        (Verb::Patch, "pods", "status") => is_a_finish(request),
+        (Verb::Patch, "pods", "status") => assert_finish(request),
         _ => panic!("nobody may ask for this: {request:?}"),
     }
 }
 
 /// A patch of the status names the uid, and writes phase, condition and nudge and nothing else.
-fn is_a_finish(request: &Recorded) {
+fn assert_finish(request: &Recorded) {
     assert_eq!(request.content_type, "application/strategic-merge-patch+json");
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let (metadata, status) = (&request.body["metadata"], &request.body["status"]);
@@ -523,7 +527,7 @@ fn is_a_finish(request: &Recorded) {
 }
 
 /// A patch tests the uid, then name and image of each container before it replaces the image; and it is small.
-fn is_guarded(request: &Recorded) {
+fn assert_guarded(request: &Recorded) {
     assert_eq!(request.content_type, "application/json-patch+json");
     assert!(request.body.to_string().len() <= 2048, "{}", request.body);
     let operations = request.body.as_array().unwrap();

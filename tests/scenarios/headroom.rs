@@ -117,7 +117,7 @@ impl World {
     }
 }
 
-/// A Job whose mains are about to end.
+/// A Job whose main containers are about to end.
 async fn with_job(pods: u32, backoff_limit: u32, policy: &str) -> (World, Life) {
     let world = cluster();
     let life = world.start_controller();
@@ -143,7 +143,7 @@ async fn twenty_pods_that_end_at_once_complete_under_the_default_limit() {
     world.job_completes(20).await;
     world.each_pod_took_one_patch();
     assert_eq!(world.notes_of_job(), []);
-    world.is_quiet().await;
+    world.assert_quiet().await;
     let asked = |verb, resource| world.requests().iter().filter(|request| request.verb == verb && request.resource == resource).count();
     assert_eq!((asked(Verb::List, "pods"), asked(Verb::List, "jobs"), world.count(Verb::Get)), (1, 1, 0));
 }
@@ -168,7 +168,7 @@ async fn under_never_nobody_waits() {
     assert_eq!(world.swapped_of_job(), 20);
     world.job_completes(20).await;
     world.each_pod_took_one_patch();
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +186,7 @@ async fn restarts_by_the_user_are_counted() {
     world.job_completes(20).await;
     assert!(pods.iter().all(|name| world.patches(name) == 1));
     assert_eq!(world.notes_of_job(), []);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +204,7 @@ async fn a_controller_that_is_killed_every_second_fails_no_job() {
     assert!(lives > 5, "too fast to show anything: {lives}");
     assert!(world.job_pods().iter().all(|name| world.image_changes(name) == 1));
     world.wait(1).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// The answers of writes that were applied are lost: they count until the pods tell.
@@ -217,7 +217,7 @@ async fn writes_without_an_answer_are_counted() {
         world.end_fault(lost);
         world.job_completes(6).await;
         assert!(world.job_pods().iter().all(|name| world.image_changes(name) == 1));
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -236,7 +236,7 @@ async fn deleted_pods_hold_no_room() {
         assert!(!world.job_is("FailureTarget"), "{}", world.job_status());
     }
     assert_eq!(world.job_status()["succeeded"], 20, "{}", world.job_status());
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +247,7 @@ async fn a_limit_that_no_swap_fits_into_is_told_once_and_nothing_is_harmed() {
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].0 == "NoHeadroom" && notes[0].1.contains("Raise spec.backoffLimit to at least 2"), "{notes:?}");
     assert_eq!((world.swapped_of_job(), world.count(Verb::Patch), world.count(Verb::Create)), (0, 0, 1));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 
     world.set_limit(1).await;
     world.wait(10).await;
@@ -255,7 +255,7 @@ async fn a_limit_that_no_swap_fits_into_is_told_once_and_nothing_is_harmed() {
     world.set_limit(2).await;
     world.job_completes(20).await;
     world.each_pod_took_one_patch();
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,7 +264,7 @@ async fn a_limit_that_no_swap_fits_into_is_no_matter_where_the_phase_may_be_writ
     world.job_completes(20).await;
     assert_eq!((world.swapped_of_job(), world.notes_of_job()), (0, vec![]));
     world.wait(120).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// Who has to wait for other swaps only is not finished: a swap is the better end.
@@ -273,7 +273,7 @@ async fn who_waits_for_swaps_is_swapped() {
     let (world, _life) = with_job_that_may_be_finished(12, 3).await;
     world.job_completes(12).await;
     world.each_pod_took_one_patch();
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A pod that has restarted as often as the Job allows, and runs on, leaves the others no room: they are finished.
@@ -291,7 +291,7 @@ async fn who_would_wait_for_a_main_that_has_used_up_the_limit_is_finished() {
     world.job_completes(4).await;
     assert_eq!((world.swapped_of_job(), world.notes_of_job()), (0, vec![]));
     world.wait(120).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A kubelet may take a phase back, and then the restarts of that pod count again: so it makes no room until it has settled.
@@ -336,7 +336,7 @@ async fn a_limit_that_no_swap_fits_into_is_no_matter_when_the_sidecars_end() {
     assert_eq!(world.notes_of_job().len(), 1);
     world.job_completes(3).await;
     assert_eq!(world.count(Verb::Patch), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// Who may not see Jobs swaps nothing on a guess, says once what is missing, and goes on with all other pods.
@@ -364,7 +364,7 @@ async fn without_the_right_to_see_jobs_their_pods_wait() {
 
     world.end_fault(forbidden);
     world.job_completes(3).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A swap is granted only where all pods of a Job are known, and its limit: as soon as those of its own namespace are.
@@ -384,6 +384,6 @@ async fn watch_a_namespace_whose_list_keeps_failing_holds_up_no_job_of_another_a
         world.end_fault(failing);
         world.wait(120).await;
         assert_eq!(life.health.ready().unwrap(), "ok");
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }

@@ -41,7 +41,7 @@ async fn a1_variables_that_double_cost_nobody_anything() {
     world.wait(5).await;
     assert_eq!((world.patches("used"), world.events("used")), (0, vec!["NotSwappable".to_owned()]));
     assert!(world.notes("used")[0].1.contains("or is too long"), "{:?}", world.notes("used"));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn a7_a_pod_with_thousands_of_mounts_is_told_so_in_few_words() {
     assert!(world.notes("many")[0].1.contains("more than 1000 volumes"), "{:?}", world.notes("many"));
     let lines = logged("");
     assert!(lines.iter().any(|line| line.contains("NeedsImage")) && lines.iter().all(|line| line.len() < 2_000), "{lines:?}");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use swaplet_controller::restart::on_config::RestartOnSettings;
 use swaplet_controller::restart::reconcile::RestartSettings;
 use swaplet_controller::run::Settings;
 use swaplet_controller::warm::jobs::WarmSettings;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::warming::shape::ShapeChoice;
 use swaplet_testbed::apiserver::{Effect, Recorded, RuleId, Verb};
@@ -30,7 +30,7 @@ impl World {
         let time_of_day = Arc::new(move || clock.now());
         self.start(SWAPLET, CONCURRENCY, |settings: &mut Settings| {
             settings.rules.coexist = Coexist::Auto;
-            settings.rules.ladder = Ladder { recreate: true, finish: true, ..Ladder::default() };
+            settings.rules.allowed = AllowedMethods { recreate: true, finish: true, ..AllowedMethods::default() };
             let on_config = RestartOnSettings { state_namespace: "state".to_owned(), mount_delay: Duration::from_secs(120) };
             settings.restart =
                 Some(RestartSettings { time_of_day: time_of_day.clone(), on_config: Some(on_config), park: None, leash: None });

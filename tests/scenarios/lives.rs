@@ -23,7 +23,7 @@ async fn t1_killed_after_the_patch_was_applied() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,7 +38,7 @@ async fn t1_killed_between_the_swap_and_its_effect() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +55,7 @@ async fn t2_killed_before_the_patch_left() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,7 +70,7 @@ async fn t2_the_mains_ended_while_no_controller_ran() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Failed", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn t9_two_replicas_act_at_the_same_moment() {
     world.wait(5).await;
     assert_eq!(world.phase("p"), "Succeeded");
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +108,7 @@ async fn t9_a_stopped_process_goes_on_an_hour_later() {
     assert_eq!(world.patches("p"), 2, "the late one has arrived");
     assert_eq!((changes, world.image_changes("p")), (1, 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn t9_a_late_patch_does_not_meet_the_next_pod_of_that_name() {
     world.wait(60).await;
     assert_eq!((world.patches("p"), world.image_changes("p")), (1, 0));
     assert_eq!(world.events("p"), [""; 0]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,5 +156,5 @@ async fn t30_a_controller_that_dies_every_five_seconds_makes_progress() {
     world.wait(10).await;
     assert!(names.iter().all(|name| world.phase(name) == "Succeeded"));
     assert!(names.iter().all(|name| world.events(name).last().unwrap() == "SidecarEnded"));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

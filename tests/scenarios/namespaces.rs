@@ -28,7 +28,7 @@ async fn pods_of_a_namespace_that_is_named_are_ended_and_no_others() {
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!((world.patches("p"), world.phase("p").as_str()), (1, "Succeeded"));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// What changed in it meanwhile is seen.
@@ -50,7 +50,7 @@ async fn watch_where_one_namespace_has_to_be_listed_again_the_others_are_not() {
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!((world.patches("p"), world.phase("p").as_str()), (1, "Succeeded"));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// The RoleBinding of a namespace goes with it.
@@ -76,7 +76,7 @@ async fn a_namespace_that_must_not_be_read_does_not_hold_up_the_others_and_is_se
     world.start_kubelet(Kubelet::default());
     world.wait(30).await;
     assert_eq!((world.patches("q"), world.phase("q").as_str(), world.phase("p").as_str()), (1, "Succeeded", "Succeeded"));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,5 +86,5 @@ async fn a_controller_that_ends_no_sidecars_writes_nothing() {
     world.ends("p", "main", 0).await;
     world.wait(60).await;
     assert_eq!((world.patches("p"), world.events("p").len()), (0, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -18,7 +18,7 @@ fn of_class(class: &str) -> Value {
     json!({"type": "virtual-kubelet", "swaplet.io/node-class": class})
 }
 
-/// A world in which `node-1` has these labels, with so many pods whose mains have just ended.
+/// A world in which `node-1` has these labels, with so many pods whose main containers have just ended.
 async fn world(labels: &Value, restart_policy: &str, pods: usize) -> World {
     let world = World::new();
     world.label_node("node-1", labels).await;
@@ -54,7 +54,7 @@ async fn a_class_without_a_way_is_told_once_and_nothing_is_written() {
         let notes = world.notes("p0");
         assert!(notes.len() == 1 && notes[0].0 == "NoRung" && notes[0].1.contains(&format!("node node-1 is {class}")), "{notes:?}");
         assert_eq!(world.all_patches(), 0);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -65,7 +65,7 @@ async fn an_unknown_node_is_never_probed_by_a_never_pod() {
     world.wait(600).await;
     assert_eq!(world.all_patches(), 0);
     assert_eq!((0..3).map(|n| world.events(&format!("p{n}"))).collect::<Vec<_>>(), [["NoRung"], ["NoRung"], ["NoRung"]]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn one_pod_finds_out_that_a_provider_updates_and_the_others_follow() {
     world.wait(5).await;
     assert_eq!(world.all_patches(), 6);
     assert!((0..6).all(|n| world.phase(&format!("p{n}")) == "Succeeded"));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn one_update_reaches_a_provider_that_ignores_it() {
         let expected: &[&str] = if probe == [number] { &["SidecarSwapped", "SwapWithoutEffect"] } else { &["NoRung"] };
         assert_eq!(world.events(&format!("p{number}")), expected, "p{number}");
     }
-    world.is_quiet().await;
+    world.assert_quiet().await;
     assert_eq!(world.all_patches(), 1);
 }
 
@@ -303,7 +303,7 @@ async fn a_verdict_outlives_the_controller() {
     let kept: Value = serde_json::from_str(map["data"]["node-1"].as_str().unwrap()).unwrap();
     assert_eq!((&kept["proved"], &kept["pod"]), (&json!("Rejects"), &json!("default/p0")));
     assert_eq!(world.requests().iter().filter(|request| request.resource == "configmaps" && request.verb != Verb::Get).count(), 1);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A node that has not been listed has no uid yet: what a pod proves meanwhile must not take the place of what is kept of it.
@@ -354,7 +354,7 @@ async fn verdicts_are_written_rarely_and_beside_those_of_others() {
     assert_eq!(writes, 3, "one at once, one after the pause that somebody else had overtaken, and that one again");
     let map = world.server.peek("configmaps", "state", "swaplet-node-verdicts").unwrap();
     assert_eq!(map["data"].as_object().unwrap().len(), 11);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

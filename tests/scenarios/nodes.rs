@@ -16,7 +16,7 @@ async fn t17_a_sidecar_in_a_crash_loop() {
         world.wait(5).await;
         assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -30,7 +30,7 @@ async fn t17_a_sidecar_whose_own_image_cannot_be_pulled_keeps_the_pod_pending() 
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +45,7 @@ async fn t17_a_sidecar_that_has_just_crashed_is_swapped_when_it_is_up_again() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +55,7 @@ async fn t17_a_sidecar_that_has_ended_already_is_left_alone() {
     world.ends("p", "main", 0).await;
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.events("p").len()), ("Succeeded", 0, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,14 +76,14 @@ async fn t18_an_exit_image_that_cannot_be_pulled_is_told_once_until_it_can() {
         world.waits("p", "side", "ErrImagePull", &missing).await;
         world.wait(20).await;
     }
-    world.is_quiet().await;
+    world.assert_quiet().await;
     assert_eq!(world.events("p"), ["SidecarSwapped", "ExitImageNotPulled"]);
 
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "ExitImageNotPulled", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn t18_without_the_exit_image_a_clean_end_of_the_sidecar_is_enough() {
         world.wait(5).await;
         assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -108,7 +108,7 @@ async fn t19_an_exit_code_of_143_under_never_is_told_and_does_not_count() {
     assert_eq!(world.phase("p"), "Succeeded");
     let notes = world.notes("p");
     assert!(notes.len() == 2 && notes[1].0 == "SidecarEnded" && notes[1].1.contains("143"), "{notes:?}");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,7 +119,7 @@ async fn t19_a_node_that_judges_the_pod_by_the_stopped_sidecar_is_told_of() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Failed", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "PodFailedAfterSwap"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +131,7 @@ async fn t20_a_provider_that_fails_the_pod_is_told_of() {
     world.wait(5).await;
     assert_eq!(world.patches("p"), 1);
     assert_eq!(world.events("p"), ["SidecarSwapped", "PodFailedAfterSwap"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +143,7 @@ async fn t20_a_provider_that_makes_the_pod_pending_gets_one_patch_and_a_warning(
     world.wait(120).await;
     assert_eq!(world.patches("p"), 1);
     assert_eq!(world.events("p"), ["SidecarSwapped", "SwapRejected"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +157,7 @@ async fn t21_a_provider_that_ignores_the_update_gets_one_patch_and_a_warning() {
     }
     assert_eq!(world.patches("p"), 1);
     assert_eq!(world.events("p"), ["SidecarSwapped", "SwapWithoutEffect"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
     assert_eq!(world.events("p").len(), 2);
 }
 
@@ -174,6 +174,6 @@ async fn t28_the_clock_of_the_node_does_not_matter() {
         assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
         assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
         assert_eq!(world.lists(), 1);
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }

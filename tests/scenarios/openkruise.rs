@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use http::Method;
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::report::decision::Rung;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::report::decision::Method;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_testbed::apiserver::{Effect, Recorded, Verb};
 use tokio::time::{Instant, sleep};
@@ -25,7 +24,7 @@ const MERGE: &str = "application/merge-patch+json";
 fn last() -> Rules {
     Rules {
         exit_images: ExitImages::default(),
-        ladder: Ladder { recreate: true, ..Ladder::default() },
+        allowed: AllowedMethods { recreate: true, ..AllowedMethods::default() },
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     }
@@ -36,7 +35,7 @@ fn first() -> Rules {
     let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
     Rules {
         exit_images,
-        ladder: Ladder { recreate: true, prefer: Some(Rung::Recreate), ..Ladder::default() },
+        allowed: AllowedMethods { recreate: true, prefer: Some(Method::Recreate), ..AllowedMethods::default() },
         node_table: NodeTable::built_in(),
         coexist: Coexist::Own,
     }
@@ -45,7 +44,12 @@ fn first() -> Rules {
 /// Both controllers are there, and nothing is preferred.
 fn both() -> Rules {
     let exit_images = ExitImages::new(Some(EXIT.parse().unwrap()), Vec::new());
-    Rules { exit_images, ladder: Ladder { recreate: true, ..Ladder::default() }, node_table: NodeTable::built_in(), coexist: Coexist::Auto }
+    Rules {
+        exit_images,
+        allowed: AllowedMethods { recreate: true, ..AllowedMethods::default() },
+        node_table: NodeTable::built_in(),
+        coexist: Coexist::Auto,
+    }
 }
 
 impl World {
@@ -76,17 +80,17 @@ impl World {
 
     async fn remove_daemon_pod(&self) {
         let now = json!({"gracePeriodSeconds": 0});
-        self.request(Method::DELETE, "/api/v1/namespaces/kruise-system/pods/kruise-daemon-x", JSON, &now).await;
+        self.request(http::Method::DELETE, "/api/v1/namespaces/kruise-system/pods/kruise-daemon-x", JSON, &now).await;
     }
 
     /// Its manager, with these feature gates.
     pub async fn start_manager(&self, feature_gates: &str) {
-        self.request(Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", JSON, &webhook_kind()).await;
+        self.request(http::Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", JSON, &webhook_kind()).await;
         let webhooks = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": "kruise-mutating-webhook-configuration"},
         });
-        self.request(Method::POST, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", JSON, &webhooks).await;
+        self.request(http::Method::POST, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", JSON, &webhooks).await;
         let labels = json!({"control-plane": "controller-manager"});
         let container = json!({"name": "manager", "image": "manager:1", "args": [format!("--feature-gates={feature_gates}")]});
         let deployment = json!({
@@ -94,14 +98,14 @@ impl World {
             "metadata": {"namespace": "kruise-system", "name": "kruise-controller-manager", "labels": labels},
             "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}},
         });
-        self.request(Method::POST, "/apis/apps/v1/namespaces/kruise-system/deployments", JSON, &deployment).await;
+        self.request(http::Method::POST, "/apis/apps/v1/namespaces/kruise-system/deployments", JSON, &deployment).await;
     }
 
     async fn set_feature_gates(&self, feature_gates: &str) {
         let container = json!({"name": "manager", "image": "manager:1", "args": [format!("--feature-gates={feature_gates}")]});
         let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
         let path = "/apis/apps/v1/namespaces/kruise-system/deployments/kruise-controller-manager";
-        self.request(Method::PATCH, path, MERGE, &patch).await;
+        self.request(http::Method::PATCH, path, MERGE, &patch).await;
     }
 
     /// The requests to the daemon that are there.
@@ -130,12 +134,12 @@ impl World {
     async fn set_request_status(&self, request: &Value, status: Value) {
         let name = request["metadata"]["name"].as_str().unwrap();
         let path = format!("/apis/apps.kruise.io/v1alpha1/namespaces/default/{REQUESTS}/{name}/status");
-        self.request(Method::PATCH, &path, MERGE, &json!({"status": status})).await;
+        self.request(http::Method::PATCH, &path, MERGE, &json!({"status": status})).await;
     }
 
     /// Ten minutes in which controllers only renew their watches and ask for OpenKruise's manager; and whatever they wrote until
     /// now was what they may write.
-    async fn is_quiet_beside_openkruise(&self) {
+    async fn assert_quiet_beside_openkruise(&self) {
         let before = self.requests().len();
         self.wait(600).await;
         let requests = self.requests();
@@ -158,13 +162,13 @@ fn is_question(request: &Recorded) -> bool {
 fn may_be_sent_beside_openkruise(request: &Recorded) {
     match (request.verb, &*request.resource) {
         (Verb::List | Verb::Watch, REQUESTS) => {}
-        (Verb::Create, REQUESTS) => is_openkruises(&request.body),
+        (Verb::Create, REQUESTS) => assert_of_openkruise(&request.body),
         _ => may_be_sent(request),
     }
 }
 
 /// A request is made as OpenKruise's own SidecarTerminator makes it, field by field.
-fn is_openkruises(body: &Value) {
+fn assert_of_openkruise(body: &Value) {
     let uid = body["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap();
     let pod = &body["spec"]["podName"];
     let expected = json!({
@@ -265,7 +269,7 @@ async fn the_daemon_ends_what_cannot_be_swapped() {
         world.wait(5).await;
         assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 0, 1));
         assert_eq!(world.events("p"), ["RecreateRequested", "SidecarEnded"]);
-        world.is_quiet_beside_openkruise().await;
+        world.assert_quiet_beside_openkruise().await;
     }
 }
 
@@ -280,7 +284,7 @@ async fn the_daemon_is_asked_first_where_that_is_preferred() {
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 0, 1));
     let (reason, note) = world.notes("p").remove(0);
     assert!(reason == "RecreateRequested" && note.contains("--prefer=crr"), "{note}");
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,12 +298,12 @@ async fn a_daemon_that_does_not_answer_costs_less_than_a_minute() {
         world.ends("p", "main", 0).await;
         while world.phase("p") != "Succeeded" {
             world.wait(1).await;
-            assert!(start.elapsed() < Duration::from_secs(60), "the next rung was not reached within a minute");
+            assert!(start.elapsed() < Duration::from_secs(60), "the next method was not reached within a minute");
         }
         assert!(start.elapsed() > Duration::from_secs(40), "the daemon had no time to answer");
         assert_eq!(world.events("p"), ["RecreateRequested", "RecreateUnanswered", "SidecarSwapped", "SidecarEnded"]);
         assert_eq!((world.patches("p"), world.asked()), (1, 1));
-        world.is_quiet_beside_openkruise().await;
+        world.assert_quiet_beside_openkruise().await;
     }
 }
 
@@ -316,7 +320,7 @@ async fn a_daemon_that_is_removed_costs_nothing() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 1, 1));
     assert_eq!(world.events("p"), ["RecreateRequested", "SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -331,7 +335,7 @@ async fn a_daemon_that_cannot_stop_the_container() {
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 1, 1));
     assert_eq!(world.events("p"), ["RecreateRequested", "RecreateFailed", "SidecarSwapped", "SidecarEnded"]);
     assert!(world.notes("p")[1].1.contains("no such container"));
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 /// The trap of the exit code, met once: the next pod knows.
@@ -347,7 +351,7 @@ async fn a_sidecar_that_comes_back_is_told_and_swapped() {
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 1, 1));
     assert_eq!(world.events("p"), ["RecreateRequested", "RecreateFailed", "SidecarSwapped", "SidecarEnded"]);
     assert!(world.notes("p")[1].1.contains("exit code 143"));
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -365,7 +369,7 @@ async fn a_pod_that_fails_by_its_sidecar_is_told_and_protects_the_next() {
     world.wait(5).await;
     assert_eq!((world.phase("q").as_str(), world.asked()), ("Running", 1));
     assert_eq!(sorted(world.events("q")), ["ExitImageMissing", "RecreateExitCode"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 /// Ten pods with the same sidecar are done at once: one of them finds out how it ends.
@@ -388,7 +392,7 @@ async fn of_ten_pods_one_pays_for_a_sidecar_that_fails_it() {
         assert_eq!(world.asked(), asked, "{policy}");
         let phases = |phase: &str| names.iter().filter(|name| world.phase(name) == phase).count();
         assert_eq!((phases("Succeeded"), phases("Failed")), (succeeded, usize::from(policy == "Never")), "{policy}");
-        world.is_quiet_beside_openkruise().await;
+        world.assert_quiet_beside_openkruise().await;
     }
 }
 
@@ -408,7 +412,7 @@ async fn of_ten_pods_all_end_where_the_sidecar_obeys() {
     world.wait(15).await;
     assert!(names.iter().all(|name| world.phase(name) == "Succeeded"));
     assert_eq!((world.asked(), world.recreate_requests().len()), (10, 10));
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 fn sorted(mut events: Vec<String>) -> Vec<String> {
@@ -417,7 +421,7 @@ fn sorted(mut events: Vec<String>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_refused_leads_to_the_next_rung_at_once() {
+async fn a_request_that_is_refused_leads_to_the_next_method_at_once() {
     let world = World::with_openkruise("Never").await;
     let _life = world.start_beside(first());
     world.start_kubelet(Kubelet::default());
@@ -428,7 +432,7 @@ async fn a_request_that_is_refused_leads_to_the_next_rung_at_once() {
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 1, 1));
     assert_eq!(world.events("p"), ["RecreateFailed", "SidecarSwapped", "SidecarEnded"]);
     assert!(world.notes("p")[0].1.contains("KruiseDaemon is not enabled"));
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -447,7 +451,7 @@ async fn a_request_that_cannot_be_sent_is_tried_again_for_a_while() {
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 0));
     assert_eq!(world.events("p"), ["RecreateRequested", "SidecarEnded"]);
     assert!(world.asked() < 10, "{} tries", world.asked());
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 
     let world = World::with_openkruise("Never").await;
     let _life = world.start_beside(first());
@@ -458,7 +462,7 @@ async fn a_request_that_cannot_be_sent_is_tried_again_for_a_while() {
     world.wait(60).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["RecreateFailed", "SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -472,7 +476,7 @@ async fn an_answer_that_is_lost_is_no_second_request() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.asked(), world.recreate_requests().len()), ("Succeeded", 1, 1));
     assert_eq!(world.events("p"), ["RecreateRequested", "SidecarEnded"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -490,7 +494,7 @@ async fn the_next_life_follows_the_request_that_is_there() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.asked()), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["RecreateRequested", "SidecarEnded"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -518,7 +522,7 @@ async fn openkruise_comes_and_goes() {
     world.ends("r", "main", 0).await;
     world.wait(5).await;
     assert_eq!((world.phase("r").as_str(), world.patches("r"), world.asked()), ("Succeeded", 1, 1));
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -534,12 +538,12 @@ async fn a_pod_that_openkruise_acts_on_is_left_to_it() {
         "apiVersion": "apps.kruise.io/v1alpha1", "kind": "ContainerRecreateRequest",
         "metadata": {"name": format!("sidecar-termination-{uid}")}, "spec": {"podName": "p", "containers": [{"name": "side"}]},
     });
-    world.request(Method::POST, &format!("/apis/apps.kruise.io/v1alpha1/namespaces/default/{REQUESTS}"), JSON, &theirs).await;
+    world.request(http::Method::POST, &format!("/apis/apps.kruise.io/v1alpha1/namespaces/default/{REQUESTS}"), JSON, &theirs).await;
     world.start_daemon(OBEDIENT);
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 0, 0));
     assert_eq!(world.events("p"), ["LeftToOpenKruise"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -556,7 +560,7 @@ async fn switching_openkruise_off_is_noticed() {
     world.wait(65).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 1, 0));
     assert_eq!(world.events("p"), ["LeftToOpenKruise", "SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -569,7 +573,7 @@ async fn rights_that_are_missing_are_told() {
     world.ends("p", "main", 0).await;
     world.wait(5).await;
     assert_eq!((world.patches("p"), world.events("p")), (0, vec!["OpenKruiseUnclear".to_owned()]));
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 /// Somebody has applied swaplet's CRD of requests, and given it no rights to look for OpenKruise, for there is none.
@@ -601,7 +605,7 @@ async fn an_api_server_that_does_not_answer_changes_nothing() {
     world.ends("p", "main", 0).await;
     world.wait(5).await;
     assert_eq!((world.patches("p"), world.events("p")), (0, vec!["LeftToOpenKruise".to_owned()]));
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -615,5 +619,5 @@ async fn a_manager_without_the_sidecar_terminator_is_no_rival() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p"), world.asked()), ("Succeeded", 1, 0));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet_beside_openkruise().await;
+    world.assert_quiet_beside_openkruise().await;
 }

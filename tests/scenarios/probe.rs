@@ -64,13 +64,13 @@ impl Bed {
         let (_keep, interrupt) = watch::channel(false);
         let probe = self.probe();
         let probed = probe.run(interrupt, &|_| {}).await;
-        self.is_clean();
+        self.assert_clean();
         let class = probe.class(&probed);
         (probed, class)
     }
 
     /// No pod is left, nothing but pods of the probe was asked for, and no image was written but the exit image.
-    fn is_clean(&self) {
+    fn assert_clean(&self) {
         assert_eq!(self.server.peek_all("pods").iter().filter(|pod| pod["metadata"]["labels"]["swaplet.io/probe"] == "id").count(), 0);
         for request in self.server.recorded().iter().filter(|request| request.user_agent.starts_with(AGENT)) {
             assert_eq!(request.resource, "pods", "{request:?}");
@@ -240,7 +240,7 @@ async fn images_that_are_not_what_they_are_taken_for_are_told_apart() {
         let mut probe = bed.probe();
         probe.images = Images { exit: exit.parse().unwrap(), park: park.parse().unwrap() };
         let told = stopped(probe.run(interrupt, &|_| {}).await);
-        bed.is_clean();
+        bed.assert_clean();
         assert!(told.contains(words), "{told}");
     }
 }
@@ -277,7 +277,7 @@ async fn an_interrupted_probe_leaves_nothing_behind() {
             interrupter.send_replace(true);
         };
         let (probed, ()) = tokio::join!(probe.run(interrupt, &tell), stop);
-        bed.is_clean();
+        bed.assert_clean();
         let over = probed.tried.len() == Way::ALL.len();
         assert!(over || matches!(probed.stopped, Some(Stopped::Interrupted)), "after {after} ms: {probed:?}");
     }

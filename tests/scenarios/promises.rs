@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use http::Method;
 use serde_json::{Value, json};
 use swaplet_controller::cluster::rules::Rules;
 use swaplet_controller::frame::writer::Outcome;
@@ -11,10 +10,10 @@ use swaplet_controller::terminate::selection::Selection;
 use swaplet_core::objects::node::NodeWire;
 use swaplet_core::objects::pod::Pod;
 use swaplet_core::objects::pod::wire::PodWire;
-use swaplet_core::report::decision::{Action, Rung};
+use swaplet_core::report::decision::{Action, Method};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::ladder::Ladder;
 use swaplet_core::terminate::memory::denials::QUICK_DENIED_RETRIES;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_testbed::apiserver::{Effect, Verb};
 use swaplet_testbed::virtual_node::{NodeOptions, Profile, VirtualNode};
 use swaplet_testbed::{job_controller, scheduler};
@@ -41,8 +40,8 @@ fn seen(version: u32, phase: &str, image: &str) -> Pod {
 }
 
 /// It knows the node of the pod.
-fn index(ladder: Ladder) -> Index {
-    let mut index = Index::new(Rules { ladder, ..rules() });
+fn index(allowed: AllowedMethods) -> Index {
+    let mut index = Index::new(Rules { allowed, ..rules() });
     let node = json!({"metadata": {"name": "node-1", "uid": "node-1"}});
     index.nodes.list_starts();
     index.nodes.listed(&serde_json::from_value::<NodeWire>(node).unwrap().read().unwrap());
@@ -58,7 +57,7 @@ fn reasons(effects: &[Told]) -> Vec<Reason> {
 /// The kubelet takes the phase back, and the answer to the write comes after that.
 #[test]
 fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
-    let mut index = index(Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() });
+    let mut index = index(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
@@ -78,7 +77,7 @@ fn bug8_a_late_answer_to_a_phase_does_not_override_that_it_was_taken_back() {
 /// An older state that is delivered late is no reason to write twice.
 #[test]
 fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
-    let mut index = index(Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() });
+    let mut index = index(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
@@ -93,7 +92,7 @@ fn bug8_an_older_state_before_the_answer_does_not_make_a_second_write() {
 
 #[test]
 fn bug8_a_late_answer_to_a_swap_does_not_override_the_users_own_image() {
-    let mut index = index(Ladder::default());
+    let mut index = index(AllowedMethods::default());
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     let write = index.next_write(Duration::ZERO).0.unwrap();
     index.apply(seen(2, "Running", EXIT), Duration::ZERO);
@@ -129,7 +128,7 @@ async fn v2_a_phase_that_was_never_written_is_not_told_after_a_swap() {
 /// The same, and the pod ends by itself at last: the phase is the node's, not ours.
 #[test]
 fn v2_a_phase_of_the_node_is_not_told_as_ours() {
-    let mut index = index(Ladder { prefer: Some(Rung::Finish), finish: true, ..Ladder::default() });
+    let mut index = index(AllowedMethods { prefer: Some(Method::Finish), finish: true, ..AllowedMethods::default() });
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     index.wake(LATER);
     let write = index.next_write(LATER).0.unwrap();
@@ -142,7 +141,7 @@ fn v2_a_phase_of_the_node_is_not_told_as_ours() {
 
 #[test]
 fn v2_a_swap_whose_answer_is_lost_is_told_when_it_is_seen_and_not_before() {
-    let mut index = index(Ladder::default());
+    let mut index = index(AllowedMethods::default());
     index.apply(seen(1, "Running", "side:1"), Duration::ZERO);
     let write = index.next_write(Duration::ZERO).0.unwrap();
     let lost = Outcome::Failed { error: "no answer".to_owned(), retry_after: None };
@@ -189,7 +188,7 @@ async fn bug11_a_guard_that_fails_is_no_denial() {
     world.start_kubelet(Kubelet::default());
     world.wait(10).await;
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 // ---- bug 12: finished pods are not kept
@@ -211,7 +210,7 @@ async fn bug12_a_controller_that_ends_nothing_keeps_no_finished_and_no_unmarked_
     world.wait(5).await;
     assert_eq!(life.pods_kept(), 0);
     assert_eq!(world.count(Verb::Patch), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 // ---- D2 and V3, on a node
@@ -276,7 +275,7 @@ async fn v3_a_lost_exit_image_fails_no_job_once_it_is_known() {
     for nth in 0..5 {
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("job{nth}")},
             "spec": {"backoffLimit": 1, "template": {"spec": spec}}});
-        world.request(Method::POST, "/apis/batch/v1/namespaces/default/jobs", "application/json", &job).await;
+        world.request(http::Method::POST, "/apis/batch/v1/namespaces/default/jobs", "application/json", &job).await;
     }
     world.wait(120).await;
     for nth in 0..5 {

@@ -118,7 +118,7 @@ impl Jobs {
     }
 
     /// No pod is left, and nothing more is written for ten minutes.
-    async fn is_quiet(&self) {
+    async fn assert_quiet(&self) {
         self.wait(60).await;
         assert_eq!(self.cluster.pods().len(), 0, "{:?}", self.cluster.pods());
         let written = self.writes().len() + self.reports();
@@ -171,7 +171,7 @@ async fn ipj_e4_an_always_job_on_all_nodes() {
     assert!(jobs.find(ONE, "j").is_some());
     jobs.wait(15).await;
     assert!(jobs.find(ONE, "j").is_none(), "its time is over");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +183,7 @@ async fn ipj_e5_an_always_job_on_one_node() {
     assert_eq!(counts(&status), [1, 0, 1, 0, 0]);
     assert_eq!(jobs.writes().len(), 2, "a pod is made and deleted");
     jobs.delete(ONE, "j").await;
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,7 +200,7 @@ async fn ilp_e1_two_images_on_all_nodes() {
     assert_eq!(jobs.writes().len(), 3 * 3, "no ImagePullJob is made, and no pod per image");
     jobs.wait(20).await;
     assert!(jobs.find(LIST, "l").is_none());
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,7 +219,7 @@ async fn ilp_e3_an_always_job_with_a_failure_names_the_image_the_node_and_the_re
     let status = jobs.completed(ONE, "j").await;
     assert_eq!((counts(&status), &status["failedNodes"]), (vec![2, 0, 0, 2, 0], &json!(["n0", "n1"])));
     assert!(status["failures"][0]["message"].as_str().unwrap().contains("not found"), "{status}");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,7 +232,7 @@ async fn ilp_e4_a_never_job_counts_what_is_completed_and_does_not_end() {
     let status = jobs.status(LIST, "l");
     assert_eq!([&status["desired"], &status["completed"], &status["succeeded"], &status["active"]], [2, 2, 1, 0]);
     assert_eq!((&status["failedImageStatuses"][0]["name"], &status["completionTime"]), (&json!(image(1)), &json!(null)));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -248,7 +248,7 @@ async fn never_more_nodes_pull_than_parallelism_says_and_writes_are_few() {
     let (writes, reports) = (jobs.writes().len(), jobs.reports());
     println!("{nodes} nodes, {count} images, parallelism 5: {writes} writes of pods and {reports} of the status");
     assert!(writes == nodes * (count + 1) && writes + reports <= 3 * nodes * count, "{writes} {reports}");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,5 +272,5 @@ async fn a_percentage_counts_the_nodes_of_the_job_and_0_pauses_it() {
     jobs.edit(LIST, "l", &json!({"parallelism": 1})).await;
     let status = jobs.completed(LIST, "l").await;
     assert_eq!((&status["succeeded"], most.lock().unwrap().0), (&json!(2), 2));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }

@@ -36,7 +36,7 @@ async fn an_alias_restarts_one_container_of_two_under_every_policy() {
         assert_eq!((&before["metadata"]["uid"], &before["status"]["podIP"]), (&after["metadata"]["uid"], &after["status"]["podIP"]));
         assert_eq!(world.started("log", &before), world.started("log", &after), "{policy}");
         assert_eq!(world.told(), ["ContainerRestarting", "ContainerRestarted"], "{policy}");
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -66,5 +66,5 @@ async fn crr_e1_labels_context_ttl_and_minimum_time() {
     assert!(completed.duration_since(started).as_secs() >= 4, "{completed} {started}");
     world.wait(5).await;
     assert!(world.find("r").is_none(), "its time is over");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

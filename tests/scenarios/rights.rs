@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use swaplet_controller::restart::reconcile::RestartSettings;
 use swaplet_core::objects::values::env::IGNORE_EXIT_CODE;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_testbed::apiserver::{Effect, RuleId, Verb};
 use swaplet_testbed::virtual_node::Profile;
 
@@ -55,7 +55,7 @@ async fn with_work_for_everything() -> Restarts {
     world
 }
 
-fn is_done(world: &Restarts, done: Done, when: &str) {
+fn assert_done(world: &Restarts, done: Done, when: &str) {
     assert_eq!(world.phase("swap") == "Succeeded", done.swap, "{when}: the swap");
     assert_eq!(world.phase("finish") == "Succeeded", done.finish, "{when}: the phase");
     assert_eq!(world.restarts("app") == 1, done.restart, "{when}: the restart");
@@ -125,7 +125,7 @@ impl Missing {
         let fault = self.begins(&world);
         let clock = world.server.clock();
         let life = world.start(SWAPLET, CONCURRENCY, |settings| {
-            settings.rules.ladder = Ladder { finish: true, ..Ladder::default() };
+            settings.rules.allowed = AllowedMethods { finish: true, ..AllowedMethods::default() };
             settings.restart = Some(RestartSettings {
                 time_of_day: Arc::new(move || clock.now()),
                 on_config: None,
@@ -135,7 +135,7 @@ impl Missing {
             settings.state_namespace = Some("state".to_owned());
         });
         world.wait(600).await;
-        is_done(&world, self.done, &words);
+        assert_done(&world, self.done, &words);
         let said = logged(&words);
         assert_eq!(said.len(), self.times, "{words}: {said:#?}");
         self.readiness_says(&life, &words);
@@ -146,7 +146,7 @@ impl Missing {
 
         world.end_fault(fault);
         world.wait(16 * 60).await;
-        is_done(&world, ALL, &format!("after {words}"));
+        assert_done(&world, ALL, &format!("after {words}"));
         assert!(world.find("r").is_none(), "{words}: the request is deleted when its time is over");
         assert_eq!(logged(&words).len(), self.times, "{words}");
         assert!(self.lingers || life.health.ready() == Ok("ok".to_owned()), "{words}: {:?}", life.health.ready());

@@ -40,7 +40,7 @@ async fn only_the_selected_pods_are_ended_and_told_of() {
     let last = told(&mut news);
     assert!(matches!(last.last(), Some(Progress::Over { phase: Phase::Succeeded, .. })), "{last:?}");
     assert_eq!(world.notes("other"), []);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// Nobody waits for a pod that is gone, whether it was deleted before the controller's list or after.
@@ -57,5 +57,5 @@ async fn a_selected_pod_that_is_gone_is_over() {
     world.wait(2).await;
     let over = told(&mut news).into_iter().filter(|news| matches!(news, Progress::Over { .. })).count();
     assert_eq!(over, 2);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

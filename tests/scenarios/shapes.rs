@@ -33,7 +33,7 @@ async fn t25_pods_of_a_megabyte_get_small_patches() {
         assert_eq!((world.phase(&name).as_str(), world.patches(&name)), ("Succeeded", 1));
         assert_eq!(world.events(&name), ["SidecarSwapped", "SidecarEnded"]);
     }
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A pod whose node has reported these statuses; how many patches it got.
@@ -50,7 +50,7 @@ async fn patches_with(containers: Value, more: Value) -> usize {
     let expected = if patches == 0 { vec![] } else { vec!["SidecarSwapped"] };
     assert_eq!(world.events("p"), expected);
     world.wait(90).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
     patches
 }
 
@@ -82,7 +82,7 @@ async fn t26_a_main_without_a_status_is_waited_for() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn t33_native_sidecars_and_ephemeral_containers_are_neither_mains_nor_targ
     assert_eq!((world.image("p").as_str(), world.patches("p"), world.image_changes("p")), (EXIT, 1, 1));
     assert_eq!(world.get("p")["spec"]["initContainers"][0]["image"], "native:1");
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn t34_a_sidecar_that_has_ended_by_itself_is_left_out_of_the_patch() {
     assert_eq!(images, ["a:1", EXIT, EXIT]);
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,5 +140,5 @@ async fn t34_a_sidecar_that_ends_by_itself_while_the_patch_is_under_way() {
     world.wait(5).await;
     assert_eq!((world.phase("p").as_str(), world.count(Verb::Patch)), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -97,7 +97,7 @@ async fn eci_pods_under_never_are_swapped_on_alibaba_eci_and_finished_on_others(
                 "{note}"
             );
         }
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -112,7 +112,7 @@ async fn eci_a_pod_under_never_that_failed_by_its_swap_holds_back_the_next() {
         world.wait(60).await;
         assert_eq!(told(&world, name), expected);
     }
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn t1_a_provider_that_updates_gets_one_swap_under_never_and_then_all() {
     run_job(&world, "vk", "not-at-risk", 0).await;
     world.wait(60).await;
     assert_eq!((told(&world, "of-somebody"), ending(&world, "not-at-risk")), (SWAPPED.map(str::to_owned).to_vec(), complete(&SWAPPED)));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn t1_a_provider_that_fails_a_pod_under_never_gets_no_other_on_any_node_an
     run_job(&world, "vk", "next-life", 6).await;
     world.wait(60).await;
     assert_eq!(ending(&world, "next-life"), complete(&FINISHED));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// One that was killed while the proof was under way.
@@ -189,5 +189,5 @@ async fn t1_another_life_puts_no_second_pod_at_risk() {
     world.wait(60).await;
     assert_eq!(ending(&world, "first").0, "Complete");
     assert_eq!(ending(&world, "second"), complete(&FINISHED), "while the first was the proof");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -27,7 +27,7 @@ async fn a_command_that_the_exit_image_does_not_have_is_told_once_and_nothing_is
             (vec!["NeedsImage".to_owned()], 0),
             "the next life says the same: no new Event"
         );
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -50,5 +50,5 @@ async fn a_program_on_a_volume_is_told_once_until_it_is_gone() {
     assert_eq!((world.phase("p").as_str(), world.patches("p")), ("Succeeded", 1));
     assert_eq!(world.events("p"), ["SidecarSwapped", "NotSwappable", "SidecarEnded"]);
     assert_eq!(world.get("p")["spec"]["containers"][2]["image"], EXIT);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -89,7 +89,7 @@ impl Cluster {
     }
 
     /// No pod is left, and nothing more is written.
-    async fn is_quiet(&self) {
+    async fn assert_quiet(&self) {
         sleep(Duration::from_secs(60)).await;
         let writes = self.writes().len();
         sleep(Duration::from_secs(600)).await;
@@ -146,7 +146,7 @@ impl Told {
         self.ends().into_iter().filter(|(_, end)| !end.is_empty()).collect()
     }
 
-    fn is_warm(&self) {
+    fn assert_warm(&self) {
         assert!(self.failed().is_empty() && !self.ends().is_empty(), "{:#?}", self.failed());
     }
 }
@@ -198,14 +198,14 @@ async fn never_more_nodes_pull_than_parallelism_says_and_all_become_warm() {
     let cluster = Cluster::with_kubelets(nodes, &ImageOptions::default()).await;
     let most = watch_nodes(&cluster);
     let told = cluster.warm(job(images(count), 5)).await;
-    told.is_warm();
+    told.assert_warm();
     assert_eq!(told.ends().len(), nodes * count);
     assert_eq!(*most.lock().unwrap(), (5, 5), "all slots are used, and no more");
     let writes = cluster.writes().len();
     assert_eq!(writes, nodes * (count + 1), "one write for each image, the first of them a creation, and one deletion per node");
     let pulls = told.news.iter().filter(|news| matches!(news, News::Ended(ended) if ended.pulled.is_some())).count();
     assert_eq!(pulls, nodes * count, "the kubelet's own words about every pull");
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +218,7 @@ async fn w4_a_missing_image_fails_with_its_reason_and_keeps_nobody_waiting() {
     let ended: Vec<_> =
         told.news.iter().filter_map(|news| if let News::Ended(ended) = news { Some(&*ended.image) } else { None }).collect();
     assert_eq!(ended[6..], ["registry.example/app1:v1"; 2], "the others come first");
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -230,8 +230,8 @@ async fn a_registry_that_recovers_is_no_failure() {
         node.set_missing_images(Vec::new());
     });
     let told = cluster.warm(job(images(2), 1)).await;
-    told.is_warm();
-    cluster.is_quiet().await;
+    told.assert_warm();
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,7 +242,7 @@ async fn w7_virtual_nodes_are_skipped_and_nothing_is_written_for_them() {
     cluster.start(NodeOptions { labels: fargate, ..NodeOptions::new("fargate", Profile::kubelet()) });
     sleep(Duration::from_secs(5)).await;
     let told = cluster.warm(job(images(2), 5)).await;
-    told.is_warm();
+    told.assert_warm();
     assert_eq!(told.ends().len(), 2);
     let News::Nodes { warmable: 1, skipped } = &told.news[0] else { panic!("{:?}", told.news[0]) };
     assert_eq!(skipped.iter().map(|(node, _)| &**node).collect::<Vec<_>>(), ["fargate", "vk"]);
@@ -251,7 +251,7 @@ async fn w7_virtual_nodes_are_skipped_and_nothing_is_written_for_them() {
     let told = cluster.warm(only_virtual).await;
     assert!(told.ends().is_empty() && told.finished.unwrap().warming.skipped().len() == 1);
     assert_eq!(cluster.writes().len(), before);
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,7 +261,7 @@ async fn stopped_in_the_middle_it_leaves_no_pod_behind() {
     let told = cluster.warm_until(job(images(3), 3), sleep(Duration::from_secs(20))).await;
     assert!(told.finished.as_ref().unwrap().interrupted);
     assert!(told.ends().values().all(|end| end == "open"), "nothing is claimed: {:?}", told.ends());
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,7 +271,7 @@ async fn stopped_while_a_creation_is_under_way_it_leaves_no_pod_behind() {
     cluster.fault(Effect::reply(500), |rule| rule.verb(Verb::Delete).times(2));
     let told = cluster.warm_until(job(images(1), 1), sleep(Duration::from_secs(2))).await;
     assert!(told.finished.unwrap().interrupted);
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +280,7 @@ async fn w3_a_pull_that_does_not_end_is_given_up_and_the_node_goes_on() {
     let cluster = Cluster::with_kubelets(1, &ImageOptions { slow, ..ImageOptions::default() }).await;
     let told = cluster.warm(job(images(2), 1)).await;
     assert_eq!(told.failed(), BTreeMap::from([("n0 registry.example/app0:v1".to_owned(), "not pulled within 120 s".to_owned())]));
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,10 +293,10 @@ async fn w12_a_pod_that_somebody_deletes_is_made_again() {
         cluster.delete_pod(&pods[0]).await;
     };
     let (told, ()) = futures::join!(cluster.warm(job(images(3), 1)), disturbance);
-    told.is_warm();
+    told.assert_warm();
     let creations = cluster.writes().iter().filter(|write| write.verb == Verb::Create).count();
     assert_eq!(creations, 2);
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -313,7 +313,7 @@ async fn w11_a_node_that_goes_away_ends_and_the_others_go_on() {
         failed.len() == 2 && failed.iter().all(|(what, why)| what.starts_with("n0 ") && why.starts_with("the node is gone")),
         "{failed:?}"
     );
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 /// Every write once: lost on the way, lost on the way back, refused for a moment.
@@ -336,7 +336,7 @@ async fn w22_no_answer_makes_a_second_pod_or_a_false_success() {
         let told = cluster.warm(job(images(3), 1)).await;
         assert_eq!(told.failed().len(), 2, "{effect:?}: {:?}", told.failed());
         assert_eq!(*most.lock().unwrap(), (1, 1), "{effect:?}");
-        cluster.is_quiet().await;
+        cluster.assert_quiet().await;
     }
 }
 
@@ -346,8 +346,8 @@ async fn w22_watches_that_end_expire_or_start_anew_lose_nothing() {
         let cluster = Cluster::with_kubelets(2, &ImageOptions::default()).await;
         cluster.fault(effect.clone(), |rule| rule.verb(Verb::Watch).times(12));
         let told = cluster.warm(job(images(3), 2)).await;
-        told.is_warm();
-        cluster.is_quiet().await;
+        told.assert_warm();
+        cluster.assert_quiet().await;
     }
 }
 
@@ -356,9 +356,9 @@ async fn without_the_right_to_see_events_only_times_and_sizes_are_missing() {
     let cluster = Cluster::with_kubelets(1, &ImageOptions::default()).await;
     cluster.fault(Effect::reply(403), |rule| rule.resource("events"));
     let told = cluster.warm(job(images(2), 1)).await;
-    told.is_warm();
+    told.assert_warm();
     assert!(told.news.iter().all(|news| !matches!(news, News::Ended(ended) if ended.pulled.is_some())));
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

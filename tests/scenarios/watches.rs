@@ -20,7 +20,7 @@ async fn all_is_well(world: &World, lists: usize) {
     world.wait(5).await;
     assert_eq!(world.phase("p"), "Succeeded");
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// The largest number of watches that were asked for within a second.
@@ -54,7 +54,7 @@ async fn t10_a_patch_for_a_deleted_pod_does_not_meet_the_next_one_of_that_name()
     assert_eq!(world.events("p"), SWAPPED);
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +225,7 @@ async fn k9_pods_that_vanish_while_nobody_watches_are_forgotten() {
         world.wait(20).await;
     }
     assert_eq!(life.pods_kept(), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,5 +243,5 @@ async fn k11_a_list_that_goes_back_in_time_causes_no_second_swap() {
     world.start_kubelet(Kubelet::default());
     world.wait(5).await;
     assert_eq!(world.events("p"), ["SidecarSwapped", "SidecarEnded"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

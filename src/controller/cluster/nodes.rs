@@ -16,7 +16,7 @@ use swaplet_core::terminate::circumstances::NodeFacts;
 
 use super::verdict_store::{AllKept, node_of};
 
-/// How long a pod whose mains are done waits for its node to be seen. Longer than a list of nodes takes; and a watch that misses a node
+/// How long a pod whose main containers are done waits for its node to be seen. Longer than a list of nodes takes; and a watch that misses a node
 /// for longer must not keep pods from ending.
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
 
@@ -149,7 +149,7 @@ impl Nodes {
         !std::mem::replace(&mut self.hidden, true)
     }
 
-    /// The class of a pod's node, and what else is known of it. `done_at` is when the pod's mains were seen done.
+    /// The class of a pod's node, and what else is known of it. `done_at` is when the pod's main containers were seen done.
     #[must_use]
     pub fn about(&self, pod: &Pod, done_at: Option<Duration>, now: Duration) -> (NodeClass, NodeFacts) {
         if pod.node.is_empty() {

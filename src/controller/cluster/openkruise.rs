@@ -72,7 +72,7 @@ pub struct Known {
 
 /// Whether OpenKruise matters at all.
 fn matters(rules: &Rules) -> bool {
-    rules.coexist != Coexist::Own || rules.ladder.recreate
+    rules.coexist != Coexist::Own || rules.allowed.recreate
 }
 
 impl Known {
@@ -86,7 +86,7 @@ impl Known {
             daemons: Daemons::default(),
             requests: HashMap::new(),
             past_exits: PastExits::new(),
-            may_ask: rules.ladder.recreate,
+            may_ask: rules.allowed.recreate,
         }
     }
 

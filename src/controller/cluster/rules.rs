@@ -2,7 +2,7 @@
 
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
 use crate::frame::connection::namespaces::Namespaces;
@@ -24,7 +24,7 @@ pub struct Rules {
     /// The exit images.
     pub exit_images: ExitImages,
     /// The ways to end a sidecar that the administrator allows.
-    pub ladder: Ladder,
+    pub allowed: AllowedMethods,
     /// How nodes are recognised.
     pub node_table: NodeTable,
     /// Who ends sidecars where OpenKruise is there as well.

@@ -14,7 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::recreate_request::PLURAL;
-use swaplet_core::report::decision::Rung;
+use swaplet_core::report::decision::Method;
 use swaplet_core::report::reason::Reason;
 use tokio::time::Instant;
 
@@ -62,7 +62,7 @@ pub struct Timed {
     /// By the clock of this process: times in statuses are whole seconds of other machines' clocks.
     pub after: Duration,
     /// The way that was tried.
-    pub method: Rung,
+    pub method: Method,
     /// The class of the pod's node, when the pod was decided about.
     pub class: NodeClass,
 }
@@ -152,7 +152,7 @@ impl Metrics {
         registry.register("watch_troubles", "Failures to list or watch, by resource", self.watch_troubles.clone());
         let (durations, written, ended) = (self.write_durations.clone(), self.until_written.clone(), self.until_ended.clone());
         registry.register_with_unit("write_duration", "How long requests that write take", Unit::Seconds, durations);
-        let help = "From the mains of a pod seen done to a write to end it applied";
+        let help = "From the main containers of a pod seen done to a write to end it applied";
         registry.register_with_unit("mains_done_to_write", help, Unit::Seconds, written);
         registry.register_with_unit("write_to_end", "From the first write to end a pod to its end", Unit::Seconds, ended);
         registry.register_with_unit("image_pull", "How long kubelets have pulled images for jobs", Unit::Seconds, self.pulls.clone());
@@ -223,7 +223,7 @@ impl Metrics {
         self.watch_troubles.get_or_create(&ByResource { resource }).inc();
     }
 
-    /// A write was applied so long after the mains were seen done.
+    /// A write was applied so long after the main containers were seen done.
     pub fn written_after(&self, timed: Timed) {
         observe(&self.until_written, timed);
     }

@@ -195,7 +195,7 @@ fn response(status: StatusCode, content_type: &'static str, body: String) -> Res
 #[cfg(test)]
 mod tests {
     use swaplet_core::cluster::node_class::NodeClass;
-    use swaplet_core::report::decision::Rung;
+    use swaplet_core::report::decision::Method;
     use swaplet_core::report::reason::Reason;
 
     use super::*;
@@ -251,7 +251,7 @@ mod tests {
         metrics.decided(Reason::SidecarSwapped);
         metrics.wrote("pods", "applied");
         let after = std::time::Duration::from_millis(1900);
-        metrics.ended_after(Timed { after, method: Rung::Swap, class: NodeClass::Kubelet });
+        metrics.ended_after(Timed { after, method: Method::Swap, class: NodeClass::Kubelet });
         let text = answer("/metrics", &registry, &Health::default()).into_body();
         assert!(text.contains("swaplet_decisions_total{reason=\"SidecarSwapped\"} 1"), "{text}");
         assert!(text.contains("swaplet_writes_total{resource=\"pods\",outcome=\"applied\"} 1"), "{text}");

@@ -1,4 +1,4 @@
-//! The one writer: guarded writes, and what became of them. The writes of other rungs than the swap are files of their own.
+//! The one writer: guarded writes, and what became of them. The writes of other methods than the swap are files of their own.
 
 pub mod leash;
 pub mod report;

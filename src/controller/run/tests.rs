@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use swaplet_core::warm::image_cache::CacheOptions;
 use swaplet_core::warm::warming::shape::ShapeChoice;
@@ -56,7 +56,7 @@ impl World {
             namespaces: Namespaces::default(),
             rules: Rules {
                 exit_images: ExitImages::new(None, Vec::new()),
-                ladder: Ladder::default(),
+                allowed: AllowedMethods::default(),
                 node_table: NodeTable::built_in(),
                 coexist: Coexist::Own,
             },

@@ -66,7 +66,7 @@ pub enum Effect {
     Notice(Notice),
     /// A decision about a pod, where it differs from the one before.
     Decided(Reason),
-    /// A write was applied so long after the mains were seen done.
+    /// A write was applied so long after the main containers were seen done.
     Written(Timed),
     /// A pod is finished, so long after its first write.
     Ended(Timed),

@@ -234,7 +234,7 @@ impl Snapshot {
         self.index.wake(NOW);
     }
 
-    /// When a controller that has watched all the time has seen the last step of the work on the pod: the end of its mains, or what
+    /// When a controller that has watched all the time has seen the last step of the work on the pod: the end of its main containers, or what
     /// was written to it. Nobody knows when that was where no Event says it, and then it was just now.
     fn seen_since(&self, pod: &Pod) -> Duration {
         let wrote = self.said.as_ref().and_then(|said| said.wrote(pod));

@@ -1,4 +1,4 @@
-//! The write of the rung `recreate`: a `ContainerRecreateRequest` as OpenKruise's own SidecarTerminator makes it
+//! The write of the method `recreate`: a `ContainerRecreateRequest` as OpenKruise's own SidecarTerminator makes it
 //! (`executeKillContainerAction`), so that it does not matter which of the two has made it.
 
 use http_body_util::BodyExt as _;

@@ -3,11 +3,11 @@
 //! Under `OnFailure` the Job controller adds up the restartCounts of all containers, init containers included, of all pods of a
 //! Job that are Pending or Running, pods that are being deleted too, and fails the Job when the sum reaches `backoffLimit`, or
 //! passes 0 where that is 0 (Kubernetes: `pastBackoffLimitOnFailure` in `pkg/controller/job/job_controller.go`). A swap adds one
-//! restart, which counts until its pod is finished; ten at once failed a Job whose ten mains had succeeded (`docs/measured.md`,
+//! restart, which counts until its pod is finished; ten at once failed a Job whose ten main containers had succeeded (`docs/measured.md`,
 //! rows 27 and 28 and "Restarts of all pods of a Job"). Under `Never` nothing is added up, also not where `backoffLimitPerIndex` is set, which exists only there.
 //!
 //! So a swap is granted only where the restarts that are seen, those that other swaps have yet to cause, and its own stay
-//! below the limit. What does not fit stands in line, in the order in which the mains ended. The ledger knows no clock and does
+//! below the limit. What does not fit stands in line, in the order in which the main containers ended. The ledger knows no clock and does
 //! no I/O: it is told what is seen, and says which pods to look at again.
 
 mod account;

@@ -40,7 +40,7 @@ pub enum Proved {
     Rejects,
     /// A pod under `Never` has succeeded after a swap.
     UpdatesUnderNever,
-    /// A pod under `Never` has failed after a swap, although its mains had succeeded.
+    /// A pod under `Never` has failed after a swap, although its main containers had succeeded.
     FailsUnderNever,
 }
 

@@ -11,7 +11,7 @@ pub type Paths = Vec<String>;
 
 /// One way to end the sidecars of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rung {
+pub enum Method {
     /// Their images are swapped.
     Swap,
     /// The pod's phase is written.
@@ -20,7 +20,7 @@ pub enum Rung {
     Recreate,
 }
 
-impl Rung {
+impl Method {
     /// The word for it, as `--prefer` takes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -69,7 +69,7 @@ pub struct Report {
     pub note: String,
 }
 
-/// What is to be written: the deed of one rung.
+/// What is to be written: the deed of one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Change these images, all in one patch; never empty.
@@ -91,13 +91,13 @@ impl Action {
         }
     }
 
-    /// The rung that it is a step on.
+    /// The method that it is a step on.
     #[must_use]
-    pub const fn rung(&self) -> Rung {
+    pub const fn method(&self) -> Method {
         match self {
-            Self::Swap(_) => Rung::Swap,
-            Self::Finish(_) => Rung::Finish,
-            Self::Recreate(_) => Rung::Recreate,
+            Self::Swap(_) => Method::Swap,
+            Self::Finish(_) => Method::Finish,
+            Self::Recreate(_) => Method::Recreate,
         }
     }
 }

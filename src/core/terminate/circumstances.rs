@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::ladder::Ladder;
 use super::memory::image_troubles::ImageTroubles;
+use super::methods::AllowedMethods;
 use super::openkruise::OpenKruise;
 use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Ledger;
 use crate::cluster::node_class::NodeClass;
 use crate::cluster::node_verdicts::UnderNever;
 use crate::objects::pod::{Pod, roles};
-use crate::report::decision::Rung;
+use crate::report::decision::Method;
 
 /// The installation, the node and the time.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub struct Circumstances<'a> {
     /// The exit images of the installation.
     pub exit_images: &'a ExitImages,
     /// What the administrator allows.
-    pub ladder: &'a Ladder,
+    pub allowed: &'a AllowedMethods,
     /// The restarts that count against the limits of Jobs; it must have observed this state of the pod ([`Ledger::observe`]).
     pub headroom: &'a Ledger,
     /// When a swap of a pod of the same Job was last made: the line of those that wait for room gets on.
@@ -43,7 +43,7 @@ impl Circumstances<'_> {
 
     /// Whether the node of this pod may get swaps.
     pub(crate) fn may_swap(&self, pod: &Pod) -> bool {
-        self.ladder.rungs(self.node, &pod.restart_policy, self.bears_swap(pod)).contains(&Rung::Swap)
+        self.allowed.methods(self.node, &pod.restart_policy, self.bears_swap(pod)).contains(&Method::Swap)
     }
 
     /// Whether this pod may be swapped although it is under `Never`, or may be the one that proves it: the work of one whose main has

@@ -6,15 +6,15 @@
 mod words;
 
 use super::circumstances::Circumstances;
-use super::ladder::Step;
 use super::memory::Memory;
+use super::methods::Step;
 use super::preflight::{Preflight, preflight};
 use super::{Unended, ask, decide, openkruise, out_of_scope, refused, swap, turn};
 use crate::cluster::headroom::Headroom;
 use crate::cluster::node_class::NodeClass;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, ContainerState, Pod, RestartPolicy};
-use crate::report::decision::{Decision, Report, Rung};
+use crate::report::decision::{Decision, Method, Report};
 use crate::terminate;
 pub use words::{describe, sentence};
 
@@ -25,7 +25,7 @@ const NODE: &str = "labels, annotations and taints of the node, and what was pro
 const OPENKRUISE: &str = "OpenKruise: getSidecarContainerNames; one actor per pod";
 const FIT: &str = "command, PATH and mounts of the container beside the paths of the exit image (swaplet check)";
 const RESTARTS: &str = "Kubernetes: pastBackoffLimitOnFailure";
-const LADDER: &str = "the ladder of the node's class (swaplet nodes --help)";
+const METHODS: &str = "the methods of the node's class (swaplet nodes --help)";
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub fn explain(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why:
     if out_of_scope(pod, memory, around).is_none() && refused(pod).is_none() {
         findings.push(mains(pod));
         findings.extend(if roles::mains_state(pod) == Mains::Done {
-            rungs(pod, memory, around, node_why, &decision)
+            methods(pod, memory, around, node_why, &decision)
         } else {
             outlook(pod, memory, around, node_why)
         });
@@ -151,31 +151,31 @@ fn node(pod: &Pod, around: &Circumstances<'_>, why: &str) -> Finding {
 /// What can be said of the sidecars while a main is not done.
 fn outlook(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str) -> Vec<Finding> {
     let mut findings = vec![node(pod, around, node_why)];
-    let (unended, rungs) = turn(pod, memory, around);
-    if rungs.contains(&Rung::Swap) {
+    let (unended, methods) = turn(pod, memory, around);
+    if methods.contains(&Method::Swap) {
         findings.extend(unended.iter().map(|(_, sidecar)| fit(pod, sidecar, around)));
     }
     findings
 }
 
-fn rungs(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> {
+fn methods(pod: &Pod, memory: &Memory, around: &Circumstances<'_>, node_why: &str, decision: &Decision) -> Vec<Finding> {
     let mut findings = vec![node(pod, around, node_why)];
     if around.facts.unseen_until.is_some() {
         return findings;
     }
-    let (unended, rungs) = turn(pod, memory, around);
+    let (unended, methods) = turn(pod, memory, around);
     if let Some(left) = openkruise::left(pod, &terminate::unended(pod), memory, around) {
         findings.push(finding("OpenKruise", sentence(pod, &left), OPENKRUISE));
         return findings;
     }
-    if rungs.contains(&Rung::Swap) {
+    if methods.contains(&Method::Swap) {
         let unswapped = unended.iter().filter(|(_, sidecar)| !memory.shows_exit_image(sidecar, around.exit_images));
         findings.extend(unswapped.map(|(_, sidecar)| fit(pod, sidecar, around)));
         findings.extend(restarts(pod, &unended, memory, around));
     }
-    for (nth, rung) in rungs.iter().enumerate().take_while(|_| !unended.is_empty()) {
-        let step = ask(*rung, pod, &unended, &rungs[nth + 1..], memory, around);
-        findings.push(finding(words::way(*rung), answer(pod, &step, decision), LADDER));
+    for (nth, method) in methods.iter().enumerate().take_while(|_| !unended.is_empty()) {
+        let step = ask(*method, pod, &unended, &methods[nth + 1..], memory, around);
+        findings.push(finding(words::way(*method), answer(pod, &step, decision), METHODS));
         if matches!(step, Step::Here(_)) {
             break;
         }

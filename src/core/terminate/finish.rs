@@ -1,4 +1,4 @@
-//! The rung `finish`: the pod's phase is written, and the node ends what still runs.
+//! The method `finish`: the pod's phase is written, and the node ends what still runs.
 //!
 //! OpenKruise's `KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE` does the same (`sidecarterminator`, "mark terminated"). A kubelet needs a
 //! nudge with it: it takes a phase that it sees with a change of the metadata for the end of the pod, and takes one that it sees alone
@@ -12,8 +12,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::circumstances::Circumstances;
-use super::ladder::Step;
 use super::memory::Memory;
+use super::methods::Step;
 use super::{Unended, ending};
 use crate::objects::pod::{Container, Phase, Pod, roles};
 use crate::report::decision::{Action, Decision, Finish, Report};
@@ -41,7 +41,7 @@ const TEARDOWN: Duration = Duration::from_secs(60);
 /// The grace period where the pod gives none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
-/// What is remembered of a pod for this rung, from when its mains are done. All times are since the start of the process.
+/// What is remembered of a pod for this method, from when its main containers are done. All times are since the start of the process.
 #[derive(Clone, Debug)]
 pub struct FinishRecord {
     /// Since when the pod has not been quiet, until it was last seen to change.
@@ -166,7 +166,7 @@ fn digest(pod: &Pod) -> u64 {
     hasher.finish()
 }
 
-/// What is to be done for a pod whose mains are done and whose phase is not terminal.
+/// What is to be done for a pod whose main containers are done and whose phase is not terminal.
 pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Step {
     let Some(record) = memory.finish.as_deref() else { return Step::Next { reports: Vec::new(), again: None } };
     if record.writes >= WRITES {
@@ -188,7 +188,7 @@ pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: 
     Step::Here(decision)
 }
 
-/// What this rung has begun it goes on with, whatever the order of the rungs and also when the sidecars have just ended: a kubelet that
+/// What this method has begun it goes on with, whatever the order of the methods and also when the sidecars have just ended: a kubelet that
 /// has taken the phase back judges the pod by them.
 pub(crate) fn go_on(pod: &Pod, unended: &[Unended<'_>], memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     memory.finish.as_deref()?.written_at?;
@@ -229,7 +229,7 @@ fn note(phase: Phase, unended: &[Unended<'_>], kubelet: bool, restless: bool) ->
     }
 }
 
-/// What is to be done for a pod whose phase this rung has written: nothing, but the node may still take it back. `None` once there is
+/// What is to be done for a pod whose phase this method has written: nothing, but the node may still take it back. `None` once there is
 /// nothing left to see.
 pub(crate) fn watch(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     let record = memory.finish.as_deref()?;
@@ -249,7 +249,7 @@ fn settled(pod: &Pod, record: &FinishRecord, written_at: Duration, around: &Circ
     written_at.saturating_add(grace).saturating_add(TEARDOWN)
 }
 
-/// What to tell about a pod whose phase this rung has written, once there is nothing left to see.
+/// What to tell about a pod whose phase this method has written, once there is nothing left to see.
 pub(crate) fn finished(pod: &Pod, memory: &Memory, around: &Circumstances<'_>) -> Option<Decision> {
     memory.finish.as_deref()?.written_at?;
     let phase = pod.phase.as_str();

@@ -15,7 +15,7 @@ use crate::cluster::exit_images::ExitImages;
 use crate::cluster::headroom::Swapped;
 use crate::objects::pod::evidence::{Footprint, exit_image_shown};
 use crate::objects::pod::{Container, PROVIDER_FAILED, Pod, Terminated, roles};
-use crate::report::decision::Rung;
+use crate::report::decision::Method;
 use crate::report::reason::Reason;
 
 /// Memory of one pod (one uid). All times are durations since the start of the process.
@@ -29,13 +29,13 @@ pub struct Memory {
     pub failures: u32,
     /// Writes that the API server forbids.
     pub denied: DeniedWays,
-    /// When all mains were first seen done.
+    /// When all main containers were first seen done.
     pub mains_done_at: Option<Duration>,
     /// Swaps that were applied, or whose result is unknown; one per container.
     pub swaps: Vec<SwapRecord>,
     /// The provider of a virtual node has failed on a swap.
     pub rejected: bool,
-    /// What the rung `finish` remembers, from when the mains are done.
+    /// What the method `finish` remembers, from when the main containers are done.
     pub finish: Option<Box<FinishRecord>>,
     /// The `ContainerRecreateRequest` that was made for this pod, or tried.
     pub asked: Option<Asked>,
@@ -113,14 +113,14 @@ impl Memory {
         self.swaps.iter().map(|record| record.at).chain(finished).min()
     }
 
-    /// When the first write to end the pod took effect, and which rung was tried last; `None` where nothing was written.
+    /// When the first write to end the pod took effect, and which method was tried last; `None` where nothing was written.
     #[must_use]
-    pub fn ending(&self) -> Option<(Duration, Rung)> {
+    pub fn ending(&self) -> Option<(Duration, Method)> {
         let finished = self.finish.as_ref().and_then(|record| record.written_at());
         let last = match (finished, self.swaps.is_empty()) {
-            (Some(_), _) => Rung::Finish,
-            (None, false) => Rung::Swap,
-            (None, true) => Rung::Recreate,
+            (Some(_), _) => Method::Finish,
+            (None, false) => Method::Swap,
+            (None, true) => Method::Recreate,
         };
         self.first_write().or(self.request_seen_at).map(|at| (at, last))
     }

@@ -20,7 +20,7 @@ use crate::objects::values::env::{WHEN_JOB_EXIT, WITH_IMAGE};
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 
-/// How long a pod whose mains are done stays Pending until OpenKruise is not expected to see it in another phase: an image that
+/// How long a pod whose main containers are done stays Pending until OpenKruise is not expected to see it in another phase: an image that
 /// is still being pulled passes.
 const STAYS_PENDING: Duration = Duration::from_secs(60);
 

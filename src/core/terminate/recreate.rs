@@ -1,4 +1,4 @@
-//! The rung `recreate`: OpenKruise's daemon is asked, by a `ContainerRecreateRequest`, and the request is followed to its end.
+//! The method `recreate`: OpenKruise's daemon is asked, by a `ContainerRecreateRequest`, and the request is followed to its end.
 //!
 //! The daemon stops a container as the kubelet does, and nothing takes the container's place: so its own exit code counts. One
 //! other than 0 fails the pod under `Never`, and under `OnFailure` the kubelet starts the sidecar again for ever (`docs/measured.md`,
@@ -11,16 +11,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::circumstances::Circumstances;
-use super::ladder::Step;
 use super::memory::Memory;
+use super::methods::Step;
 use super::{Unended, one_per_reason, swap};
 use crate::objects::pod::{Container, ContainerState, Phase, Pod, RestartPolicy, roles};
 use crate::objects::recreate_request::{RecreateRequest, Recreated, RequestPhase};
-use crate::report::decision::{Action, Decision, Report, Rung};
+use crate::report::decision::{Action, Decision, Method, Report};
 use crate::report::reason::Reason;
 
 /// How long the daemon may take to answer. Alone it answers in a second; with its client's 5 requests per second and a full node
-/// it takes longer. OpenKruise's manager gives up after 60 s, and the next rung has to be reached within a minute.
+/// it takes longer. OpenKruise's manager gives up after 60 s, and the next method has to be reached within a minute.
 const ANSWERS: Duration = Duration::from_secs(40);
 /// What the daemon and the kubelet may take after an answer, besides the grace periods of the containers, which are stopped one
 /// after another.
@@ -141,7 +141,7 @@ fn note(pod: &Pod, targets: &[&Container], memory: &Memory, around: &Circumstanc
             None => write!(note, "; how {} ends is not known yet ({})", target.name, consequence(pod, target)),
         };
     }
-    if around.ladder.prefer == Some(Rung::Recreate) {
+    if around.allowed.prefer == Some(Method::Recreate) {
         note.push_str("; chosen by --prefer=crr");
     }
     note
@@ -217,7 +217,7 @@ enum Progress {
     Until(Duration),
     /// It does not end by this request, and why.
     Over(Report),
-    /// Another rung has acted on it since.
+    /// Another method has acted on it since.
     Past,
 }
 

@@ -1,4 +1,4 @@
-//! The rung `swap`: the images of the sidecars are changed to an exit image, and the node is watched until it has acted.
+//! The method `swap`: the images of the sidecars are changed to an exit image, and the node is watched until it has acted.
 //!
 //! A sidecar that can be swapped does not wait for one that cannot; the phase is written after those that were swapped have ended, for it
 //! would meet a container that is just being replaced. A pod that an earlier life, or somebody else, has left stuck on an exit image that
@@ -10,13 +10,13 @@ mod room;
 use std::time::Duration;
 
 use super::circumstances::Circumstances;
-use super::ladder::Step;
 use super::memory::{Memory, SwapRecord};
+use super::methods::Step;
 use super::preflight::{Preflight, preflight};
 use super::{Unended, one_per_reason};
 use crate::objects::pod::evidence::{self, Progress};
 use crate::objects::pod::{Container, Pod, RestartPolicy, roles};
-use crate::report::decision::{Decision, Paths, Report, Rung};
+use crate::report::decision::{Decision, Method, Paths, Report};
 use crate::report::reason::Reason;
 use plan::Plan;
 pub(crate) use room::no_room;
@@ -26,14 +26,14 @@ pub(crate) use room::no_room;
 const EXIT_IMAGE_RUNS: Duration = Duration::from_secs(20);
 /// What a node may take to react to a swap, besides the grace periods of the containers it stops one after another.
 const SWAP_VISIBLE: Duration = Duration::from_secs(60);
-/// What a node may take to get over a trouble with the exit image before the next rung is tried: two tries of a pull that backs off
+/// What a node may take to get over a trouble with the exit image before the next method is tried: two tries of a pull that backs off
 /// for 10 s.
 const TROUBLE_PASSES: Duration = Duration::from_secs(30);
 /// The grace period where the pod gives none (the API server's default).
 const DEFAULT_GRACE_SECONDS: u32 = 30;
 
-/// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later` are the rungs that come after.
-pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &Memory, around: &Circumstances<'_>) -> Step {
+/// What is to be done for the sidecars that have not ended, or why swaps do not lead on. `later` are the methods that come after.
+pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Method], memory: &Memory, around: &Circumstances<'_>) -> Step {
     if memory.rejected {
         return Step::Next { reports: vec![rejected(pod)], again: None };
     }
@@ -46,7 +46,7 @@ pub(crate) fn step(pod: &Pod, unended: &[Unended<'_>], later: &[Rung], memory: &
         return if around.may_swap(pod) { plan.decide(pod, memory, around) } else { Step::Next { reports: Vec::new(), again: None } };
     }
     let swapped: Vec<_> = unended.iter().copied().filter(|(index, _)| !plan.has_blocked(*index)).collect();
-    let beside = later.first() == Some(&Rung::Recreate);
+    let beside = later.first() == Some(&Method::Recreate);
     plan.left_over(pending(pod, &swapped, !later.is_empty(), memory, around.now), beside)
 }
 
@@ -105,11 +105,11 @@ struct Swapped {
     trouble: Report,
     /// Whether it is wrong now.
     told: bool,
-    /// When this rung gives it up.
+    /// When this method gives it up.
     until: Duration,
 }
 
-/// Every sidecar that could be swapped shows an exit image: has the node acted? `climbs`: whether there is another rung.
+/// Every sidecar that could be swapped shows an exit image: has the node acted? `climbs`: whether there is another method.
 fn pending(pod: &Pod, unended: &[Unended<'_>], climbs: bool, memory: &Memory, now: Duration) -> Step {
     let swapped = unended.iter().filter_map(|(_, sidecar)| Some(watch(pod, sidecar, memory.swap_of(&sidecar.name)?)));
     let gives_up = |swapped: &Swapped| now >= swapped.until || (swapped.told && !climbs);

@@ -22,7 +22,7 @@ use swaplet_controller::run::{CONCURRENCY, Settings, WRITE_SECONDS, run};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::image::reference::ImageReference;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -117,7 +117,7 @@ async fn controller(client: Client) {
         namespaces: Namespaces::default(),
         rules: Rules {
             exit_images: ExitImages::new(Some(exit_image), Vec::new()),
-            ladder: Ladder { finish: true, ..Ladder::default() },
+            allowed: AllowedMethods { finish: true, ..AllowedMethods::default() },
             node_table: NodeTable::built_in(),
             coexist: Coexist::Own,
         },

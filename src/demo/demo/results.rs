@@ -14,7 +14,7 @@ pub struct Row {
     pub phase: String,
     /// Names of its sidecars.
     pub sidecars: Vec<String>,
-    /// When all its mains were seen ended.
+    /// When all its main containers were seen ended.
     pub mains_ended: Option<Duration>,
     /// When it was seen finished.
     pub finished: Option<Duration>,

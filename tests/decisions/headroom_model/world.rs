@@ -76,7 +76,7 @@ pub(super) struct World {
     pub(super) excused: Vec<u8>,
     /// Whether every pod writes as soon as it wants to.
     pub(super) naive: bool,
-    /// Whether only mains restart by themselves.
+    /// Whether only main containers restart by themselves.
     pub(super) only_mains_restart: bool,
 }
 

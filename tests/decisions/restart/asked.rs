@@ -16,7 +16,7 @@ fn made_at(time: &str, uid: Option<&str>) -> World {
 #[test]
 fn v4_a_pod_that_is_younger_than_the_request_is_another_pod() {
     let mut younger = made_at("2026-01-01T00:00:01Z", None);
-    let (phase, message) = younger.is_over("app");
+    let (phase, message) = younger.assert_over("app");
     assert_eq!((phase, younger.swaps, younger.reasons()), (StatePhase::Failed, 0, vec![Reason::RestartFailed]));
     assert!(message.starts_with("pod has gone: ") && message.contains("created after the request"), "{message}");
     assert_eq!(younger.image("app"), images("app").0);
@@ -55,7 +55,7 @@ fn v5_a_restart_from_before_the_request_is_none_of_its_own() {
             assert_eq!(world.request.mark("app").unwrap().restart_count, 1, "what is to be replaced is what is there now");
             world.later(2).restarts("app", true);
         }
-        assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+        assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
         assert_eq!(world.swaps, swaps);
     }
 }

@@ -23,7 +23,7 @@ fn app() -> Value {
 }
 
 /// It is deleted at its time, and nothing else is written before.
-fn is_deleted_after(world: &mut World, seconds: u64) {
+fn assert_deleted_after(world: &mut World, seconds: u64) {
     let over = world.settle();
     assert_eq!((over.reason, over.again), (Reason::RequestOver, Some(world.now + Duration::from_secs(seconds))));
     assert_eq!(world.later(seconds - 1).dies().decide().action, None);
@@ -41,11 +41,11 @@ fn b1_d4_a_request_that_was_refused_has_its_ttl_as_well() {
     for mut refused in [gone, unknown, finished, pending] {
         refused.later(3).settle();
         assert!(refused.request.journal.is_none() && refused.request.completed_at.is_some(), "{:?}", refused.request);
-        is_deleted_after(&mut refused, 5);
+        assert_deleted_after(&mut refused, 5);
     }
     // Without a ttl it stays, and nobody looks at it again.
     let mut kept = World::new(&request(&["aap"], &json!({})), &pod("Always"));
-    assert_eq!(kept.is_over("aap").0, StatePhase::Failed);
+    assert_eq!(kept.assert_over("aap").0, StatePhase::Failed);
     // OpenKruise's own are deleted by whoever has made them.
     let mut terminator = ttl(app());
     terminator["metadata"]["name"] = json!("sidecar-termination-pu");
@@ -67,7 +67,7 @@ fn b3_what_a_daemon_has_begun_is_left_to_it_and_ends_some_time_after_it_is_gone(
     let mut back = world.clone();
     back.memory.without_daemon = None;
     assert_eq!((back.later(100).settle().reason, back.request == read_request(&begun)), (Reason::RequestLeft, true), "it is back");
-    assert_eq!(world.later(1).is_over("app"), (StatePhase::Failed, ABANDONED.to_owned()));
+    assert_eq!(world.later(1).assert_over("app"), (StatePhase::Failed, ABANDONED.to_owned()));
     assert_eq!(world.swaps, 0);
 }
 
@@ -83,7 +83,7 @@ fn b3_its_deadline_ends_it_where_no_daemon_is() {
     let mut left = world.clone();
     left.memory.without_daemon = None;
     assert_eq!(left.later(100).settle().reason, Reason::RequestLeft, "OpenKruise's manager ends it");
-    assert_eq!(world.later(30).is_over("app").1, ABANDONED);
+    assert_eq!(world.later(30).assert_over("app").1, ABANDONED);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn b4_a_request_with_the_label_of_virtual_nodes_is_carried_out_where_the_row_of_
     // What was begun goes on, whatever anybody says of the node now.
     world.left_to_vendor = Some(true);
     world.restarts("app", true);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
     // One that a vendor has begun is his, also where no daemon of OpenKruise is.
     let begun = changed(labelled, |request| request["status"] = json!({"phase": "Recreating"}));
     let mut vendors = World::new(&begun, &pod("Always"));
@@ -129,7 +129,7 @@ fn b6_what_others_have_filled_in_decides_nothing_and_is_not_overwritten() {
         let mut world = World::new(request, &pod("Always"));
         world.settle();
         world.restarts("app", true).later(2);
-        (world.is_over("app"), world.swaps, world.image("app").to_owned(), world.told)
+        (world.assert_over("app"), world.swaps, world.image("app").to_owned(), world.told)
     };
     assert_eq!(ended(&filled), ended(&app()));
     assert_eq!(ended(&filled).0.0, StatePhase::Succeeded);
@@ -179,7 +179,7 @@ fn d12_the_minimum_counts_from_the_start_of_the_container_and_it_is_ready_then()
     assert_eq!(becomes_ready(&mut world, false).settle().reason, Reason::RestartPending);
     world.later(30);
     assert_eq!(world.settle().reason, Reason::RestartPending, "it is not ready");
-    assert_eq!(becomes_ready(&mut world, true).is_over("app").0, StatePhase::Succeeded, "it is, and was started long ago");
+    assert_eq!(becomes_ready(&mut world, true).assert_over("app").0, StatePhase::Succeeded, "it is, and was started long ago");
 }
 
 /// The clock of the node is wrong: what was seen counts.
@@ -193,7 +193,7 @@ fn d12_clock_a_start_that_cannot_be_true_counts_from_when_it_can_have_been() {
         });
         assert_eq!(world.settle().again, Some(Duration::from_secs(earliest)), "{started}");
         assert_eq!(world.later(earliest - 11).settle().reason, Reason::RestartPending);
-        assert_eq!(world.later(1).is_over("app").0, StatePhase::Succeeded);
+        assert_eq!(world.later(1).assert_over("app").0, StatePhase::Succeeded);
     }
 }
 
@@ -203,10 +203,10 @@ fn d13_no_request_is_given_up_as_not_ready_before_its_own_deadline() {
     world.restarts("app", false).settle();
     assert_eq!(world.later(1500).settle().reason, Reason::RestartPending);
     let mut slow = world.clone();
-    assert_eq!(becomes_ready(&mut slow, true).is_over("app").0, StatePhase::Succeeded);
-    assert!(world.later(300).is_over("app").1.contains("activeDeadlineSeconds"));
+    assert_eq!(becomes_ready(&mut slow, true).assert_over("app").0, StatePhase::Succeeded);
+    assert!(world.later(300).assert_over("app").1.contains("activeDeadlineSeconds"));
     // A shorter one is its own matter, and without one the ten minutes stay.
     let mut without = min_started(0, None);
     without.restarts("app", false).settle();
-    assert!(without.later(600).is_over("app").1.contains("in 600 s"), "{:?}", without.request.states);
+    assert!(without.later(600).assert_over("app").1.contains("in 600 s"), "{:?}", without.request.states);
 }

@@ -272,7 +272,7 @@ fn v6_bug13_what_a_human_puts_back_ends_it() {
     let mut world = parked("Always");
     world.pod.as_mut().unwrap().parked = None;
     world.node_says("app", |pod, index| pod.pod.containers[index].image = "r.example/app:2".into());
-    assert_eq!(world.is_over("app").0, StatePhase::Failed);
+    assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     assert_eq!(orphan_of(&world, &[]), None);
 }
 

@@ -35,7 +35,7 @@ fn r12_an_alias_that_cannot_be_pulled_is_taken_back_and_the_request_fails() {
     let mut world = changed("Always");
     shows(&mut world, waiting("ErrImagePull", "no registry")).settle();
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 2));
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("ErrImagePull: no registry"), "{message}");
     assert_eq!(world.reasons(), [Reason::ContainerRestarting, Reason::ContainerRestarting, Reason::RestartFailed]);
 }
@@ -49,7 +49,7 @@ fn what_is_taken_back_is_taken_back_by_another_life_too() {
     world.dies();
     shows(&mut world, waiting("ContainerCreating", "")).settle();
     assert_eq!(world.image("app"), images("app").0);
-    assert_eq!(world.is_over("app").0, StatePhase::Failed);
+    assert_eq!(world.assert_over("app").0, StatePhase::Failed);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn r13_a_container_that_was_stopped_and_does_not_come_back_is_failed_truthfully(
     let decision = shows(&mut world, ended(143)).settle();
     assert_eq!(decision.reason, Reason::RestartPending, "the next one may be coming");
     world.later(decision.again.unwrap().as_secs());
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("exit code 143"), "{message}");
 }
 
@@ -68,7 +68,7 @@ fn a_node_that_does_nothing_is_waited_for_so_long() {
     let decision = world.settle();
     assert_eq!(decision.again, Some(Duration::from_secs(330)));
     world.later(330);
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("has not restarted it in 330 s"), "{message}");
 }
 
@@ -79,7 +79,7 @@ fn a_container_that_never_becomes_ready_ends_the_request() {
     shows(world.later(30), waiting("CrashLoopBackOff", "back-off 10s")).settle();
     assert_eq!(world.later(500).settle().reason, Reason::RestartPending);
     world.later(100);
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("not been ready"), "{message}");
 }
 
@@ -91,7 +91,7 @@ fn c2_a_restarted_container_that_has_ended_for_good_is_final() {
         let mut world = changed(policy);
         world.restarts("app", false);
         shows(&mut world, ended(code));
-        assert_eq!(world.is_over("app"), (phase, format!("it was restarted, and has ended with exit code {code}")));
+        assert_eq!(world.assert_over("app"), (phase, format!("it was restarted, and has ended with exit code {code}")));
     }
 }
 
@@ -100,7 +100,7 @@ fn r8_another_image_by_somebody_else_stays() {
     let mut world = changed("Always");
     world.node_says("app", |pod, index| pod.pod.containers[index].image = "r.example/app:2".into());
     world.restarts("app", true);
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("r.example/app:2"), "{message}");
     assert_eq!((world.image("app"), world.swaps), ("r.example/app:2", 1));
 }
@@ -120,9 +120,9 @@ fn r9_the_old_image_put_back_is_no_reason_for_a_second_restart() {
     assert_eq!((decision.reason, world.swaps), (Reason::RestartPending, 1), "nobody knows whether it was made");
     let mut restarted = world.clone();
     restarted.restarts("app", true);
-    assert_eq!((restarted.is_over("app").0, restarted.swaps), (StatePhase::Succeeded, 1));
+    assert_eq!((restarted.assert_over("app").0, restarted.swaps), (StatePhase::Succeeded, 1));
     world.later(330);
-    assert_eq!((world.is_over("app").0, world.swaps), (StatePhase::Failed, 1));
+    assert_eq!((world.assert_over("app").0, world.swaps), (StatePhase::Failed, 1));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_change_that_another_controller_has_made_and_a_user_undone_is_not_made_again
     assert_eq!(world.settle().reason, Reason::RestartPending);
     assert_eq!(world.swaps, 0);
     world.restarts("app", true);
-    assert_eq!((world.is_over("app").0, world.swaps), (StatePhase::Succeeded, 0));
+    assert_eq!((world.assert_over("app").0, world.swaps), (StatePhase::Succeeded, 0));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_status_from_before_the_node_has_seen_the_change_proves_nothing() {
     world.restarts("app", true);
     assert_eq!(world.settle().reason, Reason::RestartPending, "it crashed before");
     world.pod.as_mut().unwrap().observed_generation = Some(2);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
 }
 
 /// The digest in the status is that of the image before.
@@ -203,7 +203,7 @@ fn what_little_a_virtual_node_tells_is_enough() {
     for tell in [id as fn(&mut World), count, start] {
         let mut world = changed("Always");
         tell(&mut world);
-        assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+        assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
     }
 }
 
@@ -215,13 +215,13 @@ fn r18_a_pod_that_is_gone_replaced_or_finished_ends_the_request() {
     for change in [gone as fn(&mut World), deleting, replaced] {
         let mut world = changed("Always");
         change(&mut world);
-        assert_eq!(world.is_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
+        assert_eq!(world.assert_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
         assert_eq!((&*world.request.message, world.swaps), ("pod has gone", 1));
     }
     let mut evicted = changed("Never");
     let pod = evicted.pod.as_mut().unwrap();
     (pod.pod.phase, pod.pod.reason) = (Phase::Failed, "Evicted".into());
-    assert_eq!(evicted.is_over("app").1, "the pod has become Failed (Evicted)");
+    assert_eq!(evicted.assert_over("app").1, "the pod has become Failed (Evicted)");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn r7_an_image_that_is_no_other_spelling_is_not_put_back() {
     let journal = world.request.journal.as_mut().unwrap();
     let intent = journal.0.get_mut("app").unwrap().intent.as_mut().unwrap();
     (intent.from, intent.back) = ("evil.example/app:1".into(), Some("forged".into()));
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("evil.example/app:1 is not another spelling"), "{message}");
     assert_eq!((world.image("app"), world.swaps), (&*images("app").1, 1));
 }

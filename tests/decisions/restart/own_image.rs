@@ -213,7 +213,7 @@ fn of(policy: &str, force: bool, change: impl FnOnce(&mut Value)) -> World {
 
 #[track_caller]
 fn never_touched(mut world: World, words: &[&str]) {
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert_eq!((phase, world.swaps, world.reasons()), (StatePhase::Failed, 0, vec![Reason::RestartFailed]));
     for word in words {
         assert!(message.contains(word), "{word}: {message}");
@@ -233,7 +233,7 @@ fn d1a_an_image_of_kind_load_is_restarted_by_the_long_form_of_its_name() {
         world.settle();
         assert_eq!((world.image("app"), world.swaps), ("docker.io/library/my-app2:dev", 1), "{policy}");
         world.restarts("app", true);
-        assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+        assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
     }
 }
 
@@ -296,13 +296,13 @@ fn d1c_a_digest_that_the_registry_has_no_more_is_taken_back_also_after_the_deadl
         fails(&mut world);
         world.dies().settle();
         assert_eq!((world.image("app"), world.swaps), ("r.example/app:1", 2));
-        assert_eq!(world.is_over("app").0, StatePhase::Failed);
+        assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     }
     // Where it is on the node, nothing has to be waited for.
     let mut world = of("Always", false, |_| {});
     world.request.active_deadline_seconds = Some(5);
     world.settle();
-    assert_eq!((world.later(10).is_over("app").0, world.swaps), (StatePhase::Failed, 1));
+    assert_eq!((world.later(10).assert_over("app").0, world.swaps), (StatePhase::Failed, 1));
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn d1c_an_alias_that_runs_after_all_is_not_taken_back() {
     let down = world.settle_until(|action| matches!(action, Action::WriteDown(_)));
     world.write(&down);
     world.restarts("app", true);
-    assert_eq!((world.is_over("app").0, world.swaps), (StatePhase::Succeeded, 1));
+    assert_eq!((world.assert_over("app").0, world.swaps), (StatePhase::Succeeded, 1));
 }
 
 #[test]
@@ -363,6 +363,6 @@ fn d1d_what_is_lost_by_force_is_told() {
     let end = Terminated { exit_code: Some(0), ..Terminated::default() };
     world.node_says("app", |pod, index| pod.pod.containers[index].status.as_mut().unwrap().state = ContainerState::Terminated(end));
     world.settle();
-    let (phase, message) = world.later(330).is_over("app");
+    let (phase, message) = world.later(330).assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("exit code 0"), "{message}");
 }

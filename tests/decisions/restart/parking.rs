@@ -77,7 +77,7 @@ fn a_container_is_parked_and_brought_back_under_every_policy() {
         assert_eq!(self::note(&world), None);
         assert_eq!(world.settle().reason, Reason::RestartPending, "what is ready is the parked one");
         starts(&mut world);
-        assert_eq!(world.is_over("app"), (StatePhase::Succeeded, String::new()), "{policy}");
+        assert_eq!(world.assert_over("app"), (StatePhase::Succeeded, String::new()), "{policy}");
         assert_eq!(world.swaps, 2);
         assert!(world.request.state("app").killed);
         let reasons = [Reason::ContainerRestarting, Reason::ContainerRestarting, Reason::ContainerRestarted];
@@ -123,7 +123,7 @@ fn what_could_be_lost_in_the_park_image_is_refused_unless_it_is_forced() {
     for (policy, word) in [("Never", "restartPolicy Never"), ("OnFailure", "exit code 0")] {
         let mut world = World::new(&request(&["app"], &json!({})), &without_digests(policy));
         world.park = Some(park_image());
-        let (phase, message) = world.is_over("app");
+        let (phase, message) = world.assert_over("app");
         assert!(phase == StatePhase::Failed && message.contains(word) && message.contains("forceRecreate"), "{message}");
         assert_eq!(world.swaps, 0);
     }
@@ -139,7 +139,7 @@ fn containers_that_the_park_image_would_not_hold_are_refused_also_by_force() {
         let mut pod = without_digests("Always");
         change(&mut pod["spec"]["containers"][0]);
         let mut world = of(&pod);
-        let (phase, message) = world.is_over("app");
+        let (phase, message) = world.assert_over("app");
         assert!(phase == StatePhase::Failed && words.iter().all(|word| message.contains(word)), "{message}");
         assert_eq!(world.swaps, 0);
     };
@@ -176,7 +176,7 @@ fn r12_a_park_image_that_cannot_be_started_is_taken_back() {
         trouble(&mut world);
         world.dies().settle();
         assert_eq!((world.image("app"), world.swaps, note(&world)), (&*images("app").0, 2, None), "{word}");
-        let (phase, message) = world.is_over("app");
+        let (phase, message) = world.assert_over("app");
         assert!(phase == StatePhase::Failed && message.contains(word) && message.contains("put back"), "{message}");
     }
 }
@@ -187,7 +187,7 @@ fn a_node_that_does_not_start_the_park_image_is_not_waited_for_for_ever() {
     let decision = world.settle();
     world.later(decision.again.unwrap().as_secs()).settle();
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 2));
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("in 330 s"), "{message}");
 }
 
@@ -204,7 +204,7 @@ fn r21_a_deadline_that_passes_while_it_is_parked_brings_it_back_first() {
         }
         world.later(60).dies().settle();
         assert_eq!((world.image("app"), world.swaps, note(&world)), (&*images("app").0, 2, None));
-        let (phase, message) = world.is_over("app");
+        let (phase, message) = world.assert_over("app");
         assert!(phase == StatePhase::Failed && message.contains("activeDeadlineSeconds"), "{message}");
         assert_eq!((world.state("log").0, world.image("log")), (StatePhase::Failed, &*images("log").0));
     }
@@ -225,7 +225,7 @@ fn r8_r9_a_users_edit_outranks_both_halves() {
         }
         let mut undone = world.clone();
         edit(&mut world, "r.example/app:2");
-        let (phase, message) = world.is_over("app");
+        let (phase, message) = world.assert_over("app");
         assert!(phase == StatePhase::Failed && message.contains("r.example/app:2"), "{message}");
         assert_eq!((world.image("app"), world.swaps), ("r.example/app:2", 1));
 
@@ -234,9 +234,9 @@ fn r8_r9_a_users_edit_outranks_both_halves() {
         if half == 1 {
             assert_eq!(undone.settle().reason, Reason::RestartPending, "the node has not started it");
             starts(&mut undone);
-            assert_eq!(undone.is_over("app").0, StatePhase::Succeeded);
+            assert_eq!(undone.assert_over("app").0, StatePhase::Succeeded);
         } else {
-            assert!(undone.is_over("app").1.contains("somebody else"));
+            assert!(undone.assert_over("app").1.contains("somebody else"));
         }
         assert_eq!(undone.swaps, 1);
     }
@@ -253,7 +253,7 @@ fn r11_a_parked_sidecar_is_left_to_its_end_and_not_for_ever() {
     assert_eq!((decision.reason, world.swaps), (Reason::RestartPending, 1));
     let mut ended = world.clone();
     ended.node_says("app", |pod, index| pod.pod.containers[index].image = EXIT.into());
-    assert_eq!((ended.is_over("app").0, ended.swaps), (StatePhase::Failed, 1));
+    assert_eq!((ended.assert_over("app").0, ended.swaps), (StatePhase::Failed, 1));
     world.later(decision.again.unwrap().as_secs()).settle();
     assert_eq!((world.image("app"), world.swaps), (&*images("app").0, 2));
 }
@@ -308,7 +308,7 @@ fn a_container_that_is_still_parked_for_another_request_is_waited_for() {
     second.dies();
     assert_eq!((second.settle().reason, second.swaps), (Reason::RequestWaits, 1));
     second.pod.as_mut().unwrap().parked = None;
-    let (phase, message) = second.is_over("app");
+    let (phase, message) = second.assert_over("app");
     assert!(phase == StatePhase::Failed && message.contains("nothing says"), "{message}");
 }
 

@@ -58,7 +58,7 @@ fn crr_e3c_the_pod_is_not_ready_for_so_long_before_and_ready_after() {
     world.later(1).settle();
     assert_eq!((world.swaps, gate(&world).0), (1, false), "not ready until it is over");
     world.restarts("app", true);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
     assert_eq!((gate(&world), world.request.finalizers.len()), ((true, "[]"), 0));
     assert_eq!((world.swaps, &*world.request.message), (1, ""));
 }
@@ -70,7 +70,7 @@ fn entries_of_others_stay_and_keep_the_pod_not_ready() {
     assert_eq!(gate(&world), (false, &*format!("[{OURS},{OTHER}]")));
     world.later(5).settle();
     world.restarts("app", true);
-    world.is_over("app");
+    world.assert_over("app");
     assert_eq!(gate(&world), (false, &*format!("[{OTHER}]")));
 }
 
@@ -81,7 +81,7 @@ fn what_another_user_has_written_by_hand_is_not_touched() {
     assert_eq!(world.later(4).decide().action, None);
     world.later(1).settle();
     world.restarts("app", true);
-    world.is_over("app");
+    world.assert_over("app");
     assert_eq!((gate(&world), world.request.finalizers.len()), ((false, "drained by hand"), 0));
 }
 
@@ -96,7 +96,7 @@ fn a_pod_without_the_gate_is_restarted_so_much_later_and_that_is_said() {
     assert_eq!(world.swaps, 0);
     world.later(1).settle();
     world.restarts("app", true);
-    assert_eq!((world.is_over("app").0, world.swaps), (StatePhase::Succeeded, 1));
+    assert_eq!((world.assert_over("app").0, world.swaps), (StatePhase::Succeeded, 1));
 }
 
 #[test]
@@ -151,13 +151,13 @@ fn a_pod_that_is_replaced_meanwhile_is_not_touched() {
     let mut next = gated_pod(&format!("[{OURS}]"));
     next["metadata"]["uid"] = json!("another");
     world.pod = Some(super::world::read_pod(&next));
-    assert_eq!(world.is_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
+    assert_eq!(world.assert_over("app"), (StatePhase::Failed, "pod has gone".to_owned()));
     assert_eq!((gate(&world), world.request.finalizers.len()), ((false, &*format!("[{OURS}]")), 0));
 
     let mut gone = drained(&gated_pod(""));
     gone.settle();
     gone.pod = None;
-    gone.is_over("app");
+    gone.assert_over("app");
     assert_eq!(gone.request.finalizers.len(), 0);
 }
 
@@ -168,7 +168,7 @@ fn the_deadline_ends_the_wait_and_the_pod_is_ready_again() {
     let mut world = World::new(&object, &gated_pod(""));
     assert_eq!(world.settle().again, Some(std::time::Duration::from_secs(10)));
     world.later(10);
-    assert_eq!(world.is_over("app").0, StatePhase::Failed);
+    assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     assert_eq!((gate(&world).0, world.swaps, world.image("app")), (true, 0, &*images("app").0));
 }
 
@@ -178,7 +178,7 @@ fn a_refused_restart_does_not_touch_the_readiness() {
     let mut pod = gated_pod("");
     pod["status"]["containerStatuses"][0]["imageID"] = json!("");
     let mut world = drained(&pod);
-    assert_eq!(world.is_over("app").0, StatePhase::Failed);
+    assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     assert_eq!((gate(&world), world.request.unready_acquired.as_deref()), ((true, ""), None));
 }
 
@@ -193,12 +193,12 @@ fn what_openkruise_has_begun_is_gone_on_with() {
     assert_eq!(decision.again, Some(std::time::Duration::from_secs(7)), "its time counts");
     world.later(4).settle();
     world.restarts("app", true);
-    world.is_over("app");
+    world.assert_over("app");
     assert!(gate(&world).0);
 
     let mut strange = drained(&gated_pod(""));
     strange.request.unready_acquired = Some("yesterday".into());
-    strange.is_over("app");
+    strange.assert_over("app");
     assert_eq!((&*strange.request.message, strange.swaps), ("failed to parse unready time yesterday", 0));
 }
 

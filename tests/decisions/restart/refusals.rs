@@ -13,7 +13,7 @@ use super::world::{DIGEST, World, pod, request};
 #[track_caller]
 fn refused(mut world: World) -> String {
     let before = world.pod.clone();
-    let (phase, message) = world.is_over("app");
+    let (phase, message) = world.assert_over("app");
     assert_eq!((phase, world.swaps, world.reasons()), (StatePhase::Failed, 0, vec![Reason::RestartFailed]), "{message}");
     assert_eq!(world.pod, before);
     assert!(!world.request.state("app").killed);

@@ -29,7 +29,7 @@ fn crr_e2b_ordered_waits_until_the_one_before_is_ready() {
     world.later(5).restarts("app", true).settle();
     assert_eq!((world.image("log"), world.state("app").0), (&*images("log").1, StatePhase::Succeeded));
     world.restarts("log", true);
-    assert_eq!((world.is_over("log").0, world.swaps), (StatePhase::Succeeded, 2));
+    assert_eq!((world.assert_over("log").0, world.swaps), (StatePhase::Succeeded, 2));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn crr_e2_unordered_does_not_wait() {
 #[test]
 fn failure_policy_fail_begins_nothing_more_and_ignore_does() {
     let mut world = with_bad_log(json!({}));
-    assert_eq!(world.is_over("app").0, StatePhase::Failed);
+    assert_eq!(world.assert_over("app").0, StatePhase::Failed);
     assert!(world.state("app").1.contains("log could not be") && world.state("log").1.contains("no other spelling"));
     assert_eq!((world.swaps, world.image("app")), (0, &*images("app").0));
 
@@ -50,7 +50,7 @@ fn failure_policy_fail_begins_nothing_more_and_ignore_does() {
     world.settle();
     assert_eq!((world.swaps, world.state("log").0), (1, StatePhase::Failed));
     world.restarts("app", true);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn what_was_begun_is_seen_to_its_end_when_another_fails() {
     world.settle();
     assert_eq!((world.state("log").0, world.request.phase), (StatePhase::Failed, RequestPhase::Recreating));
     world.restarts("app", true);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_container_that_has_restarted_by_itself_counts_unless_forced() {
         if force {
             world.restarts("app", true);
         }
-        assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+        assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
         assert_eq!(world.request.state("app").killed, force);
     }
 }
@@ -88,7 +88,7 @@ fn crr_e4_force_replaces_also_what_has_restarted_after_it_was_written_down() {
     assert_eq!((world.swaps, world.state("app").0), (1, StatePhase::Recreating), "what is there now is to be replaced");
     assert_eq!(world.request.mark("app").unwrap().restart_count, 1);
     world.restarts("app", true);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn r17_a_restarted_container_has_to_be_ready_for_so_long() {
     let again = world.decide().again;
     assert_eq!(again, Some(world.now + std::time::Duration::from_secs(1)));
     world.later(1);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_startup_probe_gets_the_time_to_run() {
     world.restarts("app", true);
     assert_eq!(world.settle().reason, Reason::RestartPending);
     world.later(2);
-    assert_eq!(world.is_over("app").0, StatePhase::Succeeded);
+    assert_eq!(world.assert_over("app").0, StatePhase::Succeeded);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn crr_e3b_at_the_deadline_every_state_becomes_final() {
     assert_eq!(decision.again, Some(std::time::Duration::from_secs(3)));
     world.later(3);
     let deadline = "recreating has exceeded the activeDeadlineSeconds".to_owned();
-    assert_eq!(world.is_over("log"), (StatePhase::Failed, deadline.clone()));
+    assert_eq!(world.assert_over("log"), (StatePhase::Failed, deadline.clone()));
     assert_eq!((world.state("app").0, &*world.request.message), (StatePhase::Succeeded, &*deadline));
 }
 

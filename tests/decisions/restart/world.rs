@@ -231,7 +231,7 @@ impl World {
 
     /// The request is completed, and nothing is written any more, by this life or by the next; what became of a container.
     #[track_caller]
-    pub fn is_over(&mut self, name: &str) -> (StatePhase, String) {
+    pub fn assert_over(&mut self, name: &str) -> (StatePhase, String) {
         let last = self.settle();
         assert_eq!((last.reason, last.action, last.again), (Reason::RequestOver, None, None), "{:?}", self.request);
         assert_eq!(self.request.phase, RequestPhase::Completed);

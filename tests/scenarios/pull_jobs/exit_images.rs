@@ -37,18 +37,18 @@ async fn the_exit_image_comes_to_every_node_that_keeps_images_and_then_nothing_i
     assert_eq!((jobs.pulled(EXIT), jobs.writes().len()), (vec!["n0".into(), "n1".into(), "n2".into()], 3 * 2));
     assert_eq!(*most.lock().unwrap(), (1, 1), "a tenth of the nodes at a time");
     assert_eq!((jobs.reports(), life.pull_jobs()), (0, 0), "no object stands for it");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 
     jobs.cluster.start(NodeOptions::new("new", Profile::kubelet()));
     jobs.wait(15).await;
     assert_eq!((jobs.pulled(EXIT).len(), jobs.writes().len()), (4, 4 * 2), "at once");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 
     life.kill();
     let _next = jobs.keeps_exit_images(|_| ());
     jobs.wait(60).await;
     assert_eq!((jobs.pulled(EXIT).len(), jobs.writes().len()), (4, 8 * 2), "another life asks each node again, which pulls nothing");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn images_that_are_derived_meanwhile_come_too() {
     jobs.wait(60).await;
     assert_eq!((jobs.pulled(EXIT).len(), jobs.pulled(&reference).len(), jobs.writes().len()), (2, 2, 4 * 2));
     jobs.cluster.world.remove("p").await;
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn a_node_on_which_it_fails_is_tried_again_after_half_an_hour() {
     jobs.cluster.nodes["n0"].set_missing_images(Vec::new());
     jobs.wait(400).await;
     assert_eq!((jobs.pulled(EXIT).len(), jobs.writes().len()), (1, written + 2));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn a_life_that_is_not_asked_for_it_deletes_the_pods_of_one_that_was() {
         life.kill();
         assert_eq!(jobs.cluster.pods().len(), 1);
         let _next = jobs.cluster.world.start_warming(PARK, NAMESPACE, works_in);
-        jobs.is_quiet().await;
+        jobs.assert_quiet().await;
         assert_eq!(jobs.writes().len(), 2, "it is made and deleted");
     }
 }
@@ -114,7 +114,7 @@ async fn a_job_and_the_exit_image_share_the_pods_turns_and_what_they_prove() {
     assert_eq!((jobs.pulled(EXIT).len(), jobs.pulled(&image(0)).len()), (2, 2));
     assert!(most.lock().unwrap().1 <= 2, "one pod per node");
     jobs.delete(LIST, "l").await;
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

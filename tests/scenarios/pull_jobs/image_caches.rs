@@ -90,7 +90,7 @@ async fn nodes_of_eci_have_succeeded_when_the_cache_is_ready_and_not_before() {
     assert_eq!((&status["succeeded"], &status["message"]), (&json!(2), &json!("job has completed")));
     assert_eq!(status["imageStatuses"][0]["succeeded"], 3, "{status}");
     jobs.delete(LIST, "l").await;
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
     assert_eq!((jobs.caches().len(), jobs.asked_for_caches()), (1, 1), "it stays, as images stay on nodes");
 }
 
@@ -118,7 +118,7 @@ async fn a_job_over_virtual_nodes_only_is_no_success_before_its_cache_is_ready_a
     assert_eq!((&jobs.status(LIST, "b")["succeeded"], jobs.asked_for_caches()), (&json!(0), 2));
     jobs.delete(LIST, "b").await;
     jobs.cluster.world.request(Method::DELETE, &format!("{CACHES}/{name}"), JSON, &json!({})).await;
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
     assert_eq!(jobs.caches().len(), 0);
 }
 
@@ -145,7 +145,7 @@ async fn a_cache_that_fails_or_does_not_come_has_failed_with_its_reason() {
     let status = jobs.completed(ONE, "deadline").await;
     assert_eq!((counts(&status), &status["failures"][0]["message"]), (vec![2, 0, 0, 2, 0], &json!("job exceeds activeDeadlineSeconds")));
     assert_eq!(jobs.asked_for_caches(), started + 2);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ async fn ipj_e6_a_never_job_follows_nodes_that_are_new_and_does_not_end() {
     jobs.cluster.world.request(Method::DELETE, "/api/v1/nodes/n0", JSON, &json!({})).await;
     jobs.wait(15).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [2, 0, 2, 0, 0]);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +43,7 @@ async fn a_job_over_virtual_nodes_only_is_no_success_and_among_others_they_are_s
     let status = jobs.completed(LIST, "virtual").await;
     assert_eq!([&status["desired"], &status["completed"], &status["succeeded"], &status["skipped"]], [2, 2, 0, 1]);
     assert_eq!(jobs.writes().len(), written, "nothing is written for them");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +55,7 @@ async fn a_job_that_selects_no_node_ends_and_says_so() {
     assert_eq!((counts(&status), &status["message"]), (vec![0; 5], &json!("job has completed; no node is selected, so nothing is pulled")));
     jobs.create(LIST, "l", json!({"images": images(1), "selector": {"matchLabels": {"pool": "none"}}})).await;
     assert_eq!(jobs.completed(LIST, "l").await["succeeded"], 0, "nothing was pulled, which is no success");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,7 +74,7 @@ async fn an_empty_selector_means_all_nodes_and_labels_are_followed() {
     jobs.cluster.world.label_node("n1", &json!({"pool": null})).await;
     jobs.wait(20).await;
     assert_eq!(counts(&jobs.status(ONE, "j")), [0; 5]);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ async fn a_pod_selector_means_the_nodes_of_active_pods_of_the_jobs_namespace() {
     for name in ["a", "b"] {
         jobs.cluster.world.remove(name).await;
     }
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,5 +116,5 @@ async fn another_node_of_the_same_name_gets_the_image_too() {
     jobs.cluster.start(NodeOptions::new("n0", Profile::kubelet()));
     jobs.wait(30).await;
     assert_eq!((counts(&jobs.status(ONE, "j")), jobs.writes().len()), (vec![1, 0, 1, 0, 0], written + 2));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }

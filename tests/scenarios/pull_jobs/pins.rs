@@ -113,7 +113,7 @@ async fn all_nodes_get_the_digest_that_the_tag_had_when_the_job_began() {
     assert_eq!((&status["imageStatuses"][1]["name"], &status["imageStatuses"][1]["succeeded"]), (&json!(image(1)), &json!(3)));
     assert_eq!(jobs.given(), [pinned(0, 'a'), pinned(1, 'a')]);
     assert_eq!(tags.asked(), 2, "each tag once, not for each node");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn a_job_that_does_not_ask_for_it_and_an_image_with_a_digest_are_taken_as_
     jobs.create_with(ONE, &json!({"name": "bad", "annotations": {"swaplet.io/pin-tags": "yes"}}), json!({"image": image(0)})).await;
     let message = jobs.completed(ONE, "bad").await["message"].to_string();
     assert!(message.contains("annotation swaplet.io/pin-tags is") && message.contains("write"), "{message}");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,7 +169,7 @@ async fn a_registry_that_does_not_answer_is_asked_again_and_the_message_says_so(
     tags.point(2, 'c');
     let status = jobs.completed(LIST, "l").await;
     assert_eq!((&status["succeeded"], &status["pinned"][2], &status["message"]), (&json!(3), &pin(2, 'c'), &json!("job has completed")));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,7 +209,7 @@ async fn a_tag_that_is_not_there_and_an_image_that_may_not_be_read_have_failed_o
     for words in ["401", "with the credentials of swaplet itself, not with pullSecrets", "write the digest into the image yourself"] {
         assert!(why.contains(words), "{why}");
     }
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ async fn a_list_job_says_the_same_as_by_swaps() {
     assert_eq!(status["imageStatuses"][9]["pulls"]["nodes"], 2, "{status}");
     assert!(jobs.pulls().values().all(|pulls| *pulls == 1), "{:?}", jobs.pulls());
     assert!(jobs.writes().iter().all(|write| write.verb != Verb::Patch), "nothing of a pod is changed");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,5 +43,5 @@ async fn a_new_life_takes_over_the_pods_that_are_there() {
     let status = jobs.completed(LIST, "l").await;
     assert_eq!(status["succeeded"], 3, "{status}");
     assert_eq!(jobs.writes().iter().filter(|write| write.verb == Verb::Create).count(), 1, "whatever the shape of its own pods is");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }

@@ -20,7 +20,7 @@ async fn ipj_e7_two_jobs_that_want_the_same_image_share_the_work() {
     assert_eq!(*most.lock().unwrap(), (3, 3), "one pod per node");
     assert_eq!(jobs.writes().len(), 3 * 2, "each node has had one pod for all jobs");
     assert!(jobs.pulls().values().all(|pulls| *pulls == 1), "{:?}", jobs.pulls());
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,7 +35,7 @@ async fn jobs_take_turns_on_a_node_and_none_waits_for_tries_that_fail() {
     assert_eq!(counts(&jobs.status(ONE, "b")), [1, 0, 1, 0, 0], "while the other one waits for its next try");
     assert_eq!(counts(&jobs.completed(ONE, "a").await), [1, 0, 0, 1, 0]);
     assert_eq!(*most.lock().unwrap(), (1, 1));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ async fn a_pull_without_asking_the_registry_does_not_count_for_a_job_that_wants_
     let created = jobs.writes().into_iter().filter(|write| write.verb == Verb::Create);
     let policies: Vec<_> = created.map(|write| write.body["spec"]["containers"][0]["imagePullPolicy"].clone()).collect();
     assert_eq!(policies, ["IfNotPresent", "Always"]);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,5 +69,5 @@ async fn d6_a_registry_that_hangs_holds_up_its_own_image_only() {
     let message = jobs.status(ONE, "a")["message"].as_str().unwrap().to_owned();
     assert!(message.contains("1 node(s) have pulled for more than 60 s: n0: registry.example/app0:v1"), "{message}");
     assert_eq!(counts(&jobs.completed(ONE, "a").await), [1, 0, 0, 1, 0]);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }

@@ -20,7 +20,7 @@ async fn a_job_that_is_deleted_in_the_middle_of_a_pull_leaves_nothing_behind() {
     jobs.delete(LIST, "l").await;
     jobs.wait(10).await;
     assert_eq!(jobs.cluster.pods().len(), 0);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -34,7 +34,7 @@ async fn a_job_that_is_deleted_while_nobody_looks_is_cleaned_up_by_the_next_life
     jobs.wait(60).await;
     assert_eq!(jobs.cluster.pods().len(), 1);
     let _next = jobs.controller();
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,14 +47,14 @@ async fn an_edit_takes_effect_in_the_middle_and_after_the_end() {
     let status = jobs.completed(LIST, "l").await;
     assert_eq!((&status["desired"], &status["succeeded"], &status["observedGeneration"]), (&json!(2), &json!(2), &json!(2)));
     assert_eq!(status["imageStatuses"][1]["name"], image(2));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 
     jobs.edit(LIST, "l", &json!({"images": [image(3)]})).await;
     jobs.wait(5).await;
     let status = jobs.status(LIST, "l");
     assert!(status["completionTime"].is_null() && status["observedGeneration"] == 3, "it begins anew: {status}");
     assert_eq!(jobs.completed(LIST, "l").await["succeeded"], 1);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,7 +80,7 @@ async fn an_edit_of_what_pods_are_like_makes_new_pods() {
     let told = "not taken over from sandboxConfig: linkerd.io/inject, swaplet.io/pull-job, k8s.v1.cni.cncf.io/networks";
     assert!(completed["message"].as_str().unwrap().contains(told), "{completed}");
     assert_eq!(*most.lock().unwrap(), (1, 1), "the old pod has gone before the new one came");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn a_job_that_exceeds_its_deadline_fails_what_is_open() {
     let status = jobs.completed(ONE, "j").await;
     assert_eq!((counts(&status), &status["message"]), (vec![3, 0, 1, 2, 0], &json!("job exceeds activeDeadlineSeconds")));
     assert_eq!(status["failures"][0], json!({"node": "n1", "message": "job exceeds activeDeadlineSeconds"}));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +112,7 @@ async fn jobs_with_pull_secrets_have_their_pods_in_their_own_namespace() {
     jobs.create(ONE, "denied", json!({"image": image(1), "pullSecrets": ["login"]})).await;
     let status = jobs.completed(ONE, "denied").await;
     assert_eq!((counts(&status), &status["failures"][0]["message"]), (vec![1, 0, 0, 1, 0], &json!(why)));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn without_the_right_to_see_events_a_job_ends_all_the_same() {
     jobs.create(ONE, "j", json!({"image": image(0), "parallelism": 2})).await;
     let status = jobs.completed(ONE, "j").await;
     assert_eq!((counts(&status), &status["pulls"]), (vec![2, 0, 2, 0, 0], &json!(null)));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 /// The API server answers such a selector with 400, however often it is asked.
@@ -137,7 +137,7 @@ async fn d3_a_selector_that_is_none_ends_the_job_and_no_pods_are_watched_for_it(
         let status = jobs.completed(ONE, name).await;
         assert!(status["message"].as_str().unwrap().contains(word), "{status}");
     }
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
     let requests = jobs.cluster.world.requests();
     let watches = requests.iter().filter(|request| request.resource == "pods" && request.namespace == "default");
     assert_eq!(watches.count(), 0);
@@ -158,7 +158,7 @@ async fn a_spec_that_cannot_be_used_ends_the_job_and_nothing_else() {
     jobs.edit(ONE, "bad", &json!({"image": image(1)})).await;
     jobs.wait(30).await;
     assert_eq!(counts(&jobs.status(ONE, "bad")), [1, 0, 1, 0, 0]);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 /// `kubectl describe` of the job shows them.
@@ -178,7 +178,7 @@ async fn i11_what_is_not_on_a_node_is_told_by_events_on_the_job_ten_at_most() {
         assert!(reason == "PullImageFailed" && note.starts_with(words), "{reason}: {note}");
     }
     assert!(jobs.cluster.world.notes("good").is_empty(), "what goes well is in the status");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn i1_where_openkruise_has_left_its_crds_the_jobs_are_done() {
     let _life = jobs.controller();
     jobs.create(ONE, "j", json!({"image": image(0)})).await;
     assert_eq!(counts(&jobs.completed(ONE, "j").await), [1, 0, 1, 0, 0]);
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 /// Nobody is left who takes it away.
@@ -211,7 +211,7 @@ async fn i2_openkruises_finalizer_is_taken_from_jobs_that_are_deleted_and_from_n
     jobs.wait(5).await;
     assert!(jobs.find(ONE, "k").is_none());
     assert_eq!(jobs.find(ONE, "j").unwrap()["metadata"]["finalizers"], json!(["example.com/theirs"]));
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +226,7 @@ async fn where_openkruise_is_installed_the_jobs_are_left_to_it() {
     jobs.cluster.world.install_node_images().await;
     jobs.wait(60).await;
     assert_eq!(jobs.cluster.pods().len(), 0, "what was begun is taken back");
-    jobs.is_quiet().await;
+    jobs.assert_quiet().await;
 }
 
 /// The first report, a creation, two swaps, a deletion and the last report; more are reports between.

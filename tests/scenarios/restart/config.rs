@@ -126,13 +126,13 @@ async fn a_changed_config_map_restarts_one_container_of_each_pod_one_pod_after_a
         assert_eq!(reason, "RestartOnChanged");
         assert!(words.contains("configmap/settings has changed: restarting app"), "{words}");
     }
-    world.is_quiet().await;
+    world.assert_quiet().await;
 
     world.put("configmaps", "settings", &json!({"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}})).await;
     world.set_color("blue").await;
     world.wait(300).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0), "metadata is no content");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +151,7 @@ async fn many_edits_in_a_row_cost_one_restart_each_pod() {
     world.set_color("color 19").await;
     world.wait(3 * ONE_POD).await;
     assert_eq!((world.restarts_of("web-0"), world.restarts_of("web-1")), ((1, 0), (1, 0)));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// While the first pod is restarted for one content, another one comes.
@@ -170,7 +170,7 @@ async fn an_edit_during_a_round_reaches_all_pods() {
     world.wait(3 * ONE_POD).await;
     assert_eq!(world.restarts_of("web-0").0 + world.restarts_of("web-1").0, 5, "back to the first content is a change too");
     assert_eq!(world.names_of_requests().len(), 2, "the last request of each pod stays");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +186,7 @@ async fn files_of_a_volume_are_waited_for() {
     world.wait(5).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
     world.wait(ONE_POD).await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +197,7 @@ async fn pods_that_come_after_the_change_are_left_alone() {
     world.create(&web(1, "app=configmap/settings")).await;
     world.wait(4 * ONE_POD).await;
     assert_eq!((world.restarts_of("web-0"), world.restarts_of("web-1")), ((1, 0), (0, 0)));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -214,7 +214,7 @@ async fn an_object_that_is_deleted_restarts_nothing_and_neither_does_its_return(
     world.set_color("blue").await;
     world.wait(ONE_POD).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0), "it has come back as another");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// Of a Secret the metadata is asked for, and nothing else ever.
@@ -226,7 +226,7 @@ async fn a_secret_counts_by_its_metadata() {
     world.put("secrets", "tls", &json!({"data": {"key": "dHdv"}})).await;
     world.wait(ONE_POD).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
     let asked: Vec<_> = world.requests().into_iter().filter(|request| request.resource == "secrets").collect();
     assert!(asked.iter().any(|request| request.verb == Verb::List) && asked.iter().any(|request| request.verb == Verb::Watch));
     for request in asked {
@@ -253,7 +253,7 @@ async fn without_the_right_to_secrets_the_rest_goes_on() {
     world.put("secrets", "tls", &json!({"data": {"key": "dHdv"}})).await;
     world.wait(ONE_POD).await;
     assert_eq!((world.restarts_of("web-0").0, world.said("web-0").len()), (before + 1, 3));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A loop that has nothing to wait for would never let the time pass.
@@ -272,7 +272,7 @@ async fn where_the_crd_is_not_there_nothing_is_done_until_it_comes() {
     world.set_color("green").await;
     world.wait(ONE_POD).await;
     assert_eq!(world.restarts_of("web-0"), (1, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,7 +291,7 @@ async fn a_bad_annotation_is_told_once_and_nothing_else_is_done() {
         world.requests().iter().all(|request| !["configmaps", "secrets"].contains(&&*request.resource) || request.namespace == "state")
     );
     assert_eq!(world.restarts_of("web-0"), (0, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// The first pod cannot be restarted: no other one is begun with, until its request is deleted.
@@ -320,7 +320,7 @@ async fn a_failure_stops_the_round() {
     world.wait(600).await;
     assert_eq!(world.names_of_requests().len(), 2);
     assert!(["web-0", "web-1"].iter().all(|pod| world.restarts_of(pod).0 >= 1));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,7 +341,7 @@ async fn a_disruption_budget_is_waited_for() {
     world.request_patch(&format!("{path}/web/status"), &status(1)).await;
     world.wait(4 * ONE_POD).await;
     assert_eq!((world.restarts_of("web-0"), world.restarts_of("web-1")), ((1, 0), (1, 0)));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A controller that was not asked to does not even look.

@@ -15,7 +15,7 @@ const PATCHES: usize = 16;
 /// Long enough for the restarts of two pods, begun anew.
 const ENOUGH: u64 = 60;
 
-/// Both pods were restarted once, and the next change is seen. What goes on after that is asked once per test, by `is_quiet`.
+/// Both pods were restarted once, and the next change is seen. What goes on after that is asked once per test, by `assert_quiet`.
 async fn ends_well(world: &Configured, when: &str) {
     for pod in ["web-0", "web-1"] {
         assert_eq!((world.restarts_of(pod), world.image_changes(pod)), ((1, 0), 1), "{pod}: {when}");
@@ -79,7 +79,7 @@ async fn killed_as_soon_as_each_write_was_made() {
         if made() < before + writes {
             assert!(writes > PATCHES + 2, "there were only {writes} writes");
             ends_well(&world, "not killed").await;
-            world.is_quiet().await;
+            world.assert_quiet().await;
             return;
         }
         life.kill();
@@ -104,7 +104,7 @@ async fn a_change_while_no_controller_ran_is_found_by_the_next_one() {
     for pod in ["web-0", "web-1"] {
         assert_eq!((world.restarts_of(pod), world.image_changes(pod)), ((1, 0), 1), "{pod}");
     }
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +115,7 @@ async fn two_controllers_restart_it_once() {
     world.set_color("blue").await;
     world.wait(ENOUGH).await;
     ends_well(&world, "two controllers").await;
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// Nobody knows whether the request was made: no other pod is begun with, and the same one is not restarted twice.
@@ -131,7 +131,7 @@ async fn answers_to_requests_are_lost() {
         world.end_fault(fault);
         world.wait(ENOUGH).await;
         ends_well(&world, &format!("{effect:?}")).await;
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -153,7 +153,7 @@ async fn records_that_cannot_be_stored_for_a_while() {
         world.set_color("green").await;
         world.wait(ENOUGH).await;
         assert_eq!((world.restarts_of("web-0").0, world.restarts_of("web-1").0), (restarts.0 + 1, restarts.1 + 1), "{effect:?}");
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -181,5 +181,5 @@ async fn records_of_pods_that_are_gone_are_dropped() {
     let _next = world.start().await;
     world.wait(90).await;
     assert_eq!(records(&world).len(), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -65,5 +65,5 @@ async fn requests_that_are_left_to_openkruise_keep_nobody_from_his_turn() {
     world.wait(60).await;
     assert_eq!((phase(&world, "last"), world.restarts("app")), ("Succeeded".to_owned(), 1));
     assert!((0..MANY).all(|nth| world.get(&format!("a{nth}"))["status"].is_null()), "they are OpenKruise's");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -41,7 +41,7 @@ async fn b1_d4_a_refused_request_is_deleted_when_its_time_has_come() {
     world.wait(30).await;
     assert!(["nobody", "typo", "no-name"].iter().all(|name| world.find(name).is_none()));
     assert_eq!(world.restarts("app"), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,7 +66,7 @@ async fn b3_what_a_daemon_has_begun_ends_some_time_after_the_daemon_is_gone() {
     let (phase, words) = outcome(&world, "r");
     assert!(phase == "Failed" && words.contains("no kruise-daemon is on the node"), "{words}");
     assert_eq!(world.restarts("app"), 0);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn b4_a_row_of_the_node_classes_says_whether_a_vendor_carries_requests_out
             assert!(world.get("r")["status"].is_null());
             assert_eq!(world.restarts("app"), 0);
         }
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -107,7 +107,7 @@ async fn d3_a_pod_that_the_api_server_takes_no_question_for_ends_its_request_in_
     assert!(phase == "Failed" && words.starts_with("the API server does not take the question for the pod p: "), "{words}");
     world.end_fault(fault);
     assert_eq!(world.restarts("app"), 1);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// The clock of the controller is ten minutes off.
@@ -138,7 +138,7 @@ async fn clock_that_is_wrong_by_ten_minutes_ends_nothing_early_or_late() {
         assert_eq!(world.get("late")["status"]["phase"], "Recreating", "{ahead}");
         world.wait(15).await;
         assert!(outcome(&world, "late").1.contains("activeDeadlineSeconds"), "{ahead}");
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -152,7 +152,7 @@ async fn bug8_a_late_answer_of_a_pod_changes_nothing_of_what_was_seen_since() {
     world.wait(20).await;
     assert_eq!((outcome(&world, "r").0, world.restarts("app"), world.image_changes("p")), ("Succeeded".to_owned(), 1, 1));
     assert_eq!(world.told(), ["ContainerRestarting", "ContainerRestarted"]);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// Somebody labels the request meanwhile.
@@ -169,7 +169,7 @@ async fn bug8_a_late_answer_of_a_request_does_not_stop_it() {
     world.world.request(Method::PATCH, &format!("{REQUESTS}/r"), "application/merge-patch+json", &label).await;
     world.wait(20).await;
     assert_eq!((outcome(&world, "r").0, world.restarts("app")), ("Succeeded".to_owned(), 1));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,6 +183,6 @@ async fn bug8_where_every_answer_is_late_every_container_is_restarted_once() {
         let both = spec["containers"].as_array().unwrap().len() == 2;
         assert_eq!((outcome(&world, "r").0, world.restarts("app"), world.restarts("log")), ("Succeeded".to_owned(), 1, i64::from(both)));
         assert!(!world.told().contains(&"RestartFailed".to_owned()), "{:?}", world.told());
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }

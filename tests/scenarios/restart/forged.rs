@@ -82,7 +82,7 @@ async fn a2_a_request_with_a_forged_journal_is_a_request_like_any_other() {
         world.wait(20).await;
         assert_eq!((world.image("app"), world.restarts("app")), (pinned(APP), 1), "{intent}");
         assert_eq!(world.get("r")["status"]["containerRecreateStates"][0]["phase"], "Succeeded", "{intent}");
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -95,13 +95,13 @@ async fn v1_a_note_in_a_pod_that_is_not_parked_changes_no_image() {
     world.wait(60).await;
     assert_eq!((world.image("app"), world.image_changes("p")), (APP.to_owned(), 0));
     assert!(warned(&world).contains("--park-image"), "{}", warned(&world));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 
     note(&world, PARK, EVIL, "none").await;
     world.wait(30).await;
     assert!(!is_marked(&world), "nothing is parked");
     assert_eq!((world.image("app"), world.image_changes("p")), (APP.to_owned(), 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,12 +114,12 @@ async fn bug14_a_note_that_is_changed_while_it_is_parked_is_told() {
     assert_eq!((world.image("app"), world.image_changes("p")), (PARK.to_owned(), 1));
     assert!(warned(&world).contains(EVIL) && warned(&world).contains(APP), "{}", warned(&world));
     assert_eq!(world.get("r")["status"]["phase"], "Completed");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 
     world.set_image("app", APP).await;
     world.wait(30).await;
     assert!(!is_marked(&world), "what a human has put back is the end of it");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -135,7 +135,7 @@ async fn bug13_a_note_that_is_taken_away_while_it_is_parked_is_told() {
         (&request["status"]["phase"], &request["metadata"]["labels"]["crr.apps.kruise.io/active"]),
         (&json!("Completed"), &json!(null))
     );
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,6 +145,6 @@ async fn v6_a_note_does_not_stay_where_somebody_else_gave_the_container_an_image
         assert!(!is_marked(&world), "{image}");
         assert_eq!((world.image("app"), world.image_changes("p")), (image.to_owned(), 2));
         assert_eq!(world.get("r")["status"]["phase"], "Completed");
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }

@@ -50,7 +50,7 @@ async fn one(seed: u64) {
         assert!(restarts <= 2 * i64::try_from(asked).unwrap(), "{what}: {restarts}");
     }
     assert!(is_unmarked(&world), "{what}: {}", world.pod());
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 fn has_ended(world: &Restarts, request: &Value, what: &str) {

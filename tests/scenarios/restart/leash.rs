@@ -51,7 +51,7 @@ async fn a2_nothing_is_restarted_until_both_bindings_are_seen() {
     bind(&world, "mine-parked", json!(["Deny"])).await;
     world.wait(60).await;
     assert_eq!((life.health.ready(), world.restarts("app")), (Ok("ok".to_owned()), 1));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,7 +23,7 @@ async fn ends_well(world: &Restarts, when: &str) {
         told.iter().filter(|reason| *reason == "ContainerRestarted").count() <= 1 && !told.contains(&"RestartFailed".to_owned()),
         "{told:?}"
     );
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,7 +90,7 @@ async fn r9_a_change_that_another_controller_made_and_a_user_took_back_is_not_ma
     let state = &request["status"]["containerRecreateStates"][0];
     assert_eq!((&request["status"]["phase"], &state["phase"]), (&json!("Completed"), &json!("Failed")));
     assert!(state["message"].as_str().unwrap().contains("put back meanwhile"), "{state}");
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// Nobody looks for requests, or for their pods, while the controller is away.

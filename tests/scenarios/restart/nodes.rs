@@ -56,7 +56,7 @@ async fn c1_two_requests_at_once_both_end() {
     assert_eq!((state(&world, "a").0, state(&world, "b").0, world.restarts("app")), ("Succeeded".into(), "Succeeded".into(), 2));
     let digest = pinned(APP).split_once('@').unwrap().1.to_owned();
     assert_eq!(world.image("app"), format!("registry.example/app@{digest}"));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn r10_a_hundred_requests_for_one_pod_all_end() {
     world.wait(300).await;
     assert!((0..100).all(|nth| state(&world, &format!("r{nth}")).0 == "Succeeded"));
     assert!(world.restarts("app") <= 100);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +109,7 @@ async fn row_23_a_native_sidecar_is_restarted_in_place_where_the_kubelet_does_it
             state(&world, "r")
         );
         assert_eq!((world.restarts("app"), world.restarts("log")), (0, 0));
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -156,7 +156,7 @@ async fn the_pod_is_deleted_halfway() {
     assert_eq!(state(&world, "r"), ("Failed".into(), "pod has gone".into()));
     world.wait(60).await;
     assert!(world.world.find("default", "p").is_none());
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +210,7 @@ async fn r5_a_request_that_is_deleted_halfway_leaves_nothing_to_be_done() {
     world.delete_request("r").await;
     world.wait(30).await;
     assert_eq!((world.restarts("app"), world.image("app")), (1, pinned(APP)));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// A controller that was not asked to restart anything does not even look for requests.

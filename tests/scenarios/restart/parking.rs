@@ -38,7 +38,7 @@ async fn ends_well(world: &Restarts, when: &str) {
     assert_eq!((&request["status"]["phase"], &request["status"]["containerRecreateStates"]), (&json!("Completed"), &states), "{when}");
     assert_eq!((world.restarts("app"), world.restarts("log"), world.image_changes("p")), (2, 0, 2), "{when}");
     assert!(world.image("app") == APP && is_unmarked(world), "{when}: {}", world.pod());
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn r5_a_request_that_is_deleted_while_it_is_parked() {
         world.wait(60).await;
         assert!(world.image("app") == APP && is_unmarked(&world), "{dies}: {}", world.pod());
         assert_eq!((world.restarts("app"), world.image_changes("p")), (2, 2));
-        world.is_quiet().await;
+        world.assert_quiet().await;
     }
 }
 
@@ -123,7 +123,7 @@ async fn r4_a_container_that_is_parked_late_for_nobody() {
     world.wait(120).await;
     assert!(world.image("app") == APP && is_unmarked(&world), "{}", world.pod());
     assert_eq!(world.image_changes("p"), 2);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,7 +151,7 @@ async fn r21_the_deadline_passes_while_it_is_parked() {
     assert!(request["status"]["containerRecreateStates"][0]["message"].as_str().unwrap().contains("activeDeadlineSeconds"), "{request}");
     assert!(world.image("app") == APP && is_unmarked(&world));
     assert_eq!(world.image_changes("p"), 2);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 /// It is told, and tried again; the request is not over before.

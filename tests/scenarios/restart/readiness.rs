@@ -61,7 +61,7 @@ async fn crr_e3c_unready_before_and_until_it_is_over() {
     assert_eq!((gate(&world), world.restarts("app")), (says("False", &[OTHER]), 1));
     let since = world.time(&request["metadata"]["annotations"]["crr.apps.kruise.io/unready-acquired"]);
     assert!(world.started("app", &world.pod()).duration_since(since).as_secs() >= 5);
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn a_request_that_is_deleted_while_no_controller_runs() {
     world.wait(10).await;
     assert_eq!((gate(&world), world.find("r").is_some()), (says("True", &[]), false));
     assert_eq!((world.restarts("app"), world.image_changes("p")), (0, 0));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,5 +113,5 @@ async fn a_pod_that_is_deleted_meanwhile_holds_no_request_up() {
     world.wait(3).await;
     let request = world.get("r");
     assert_eq!((&request["status"]["message"], &request["metadata"]["finalizers"]), (&json!("pod has gone"), &json!(null)));
-    world.is_quiet().await;
+    world.assert_quiet().await;
 }

@@ -146,13 +146,13 @@ impl Restarts {
     }
 
     /// Ten minutes in which nothing but watches is asked for; and what was asked for before may be.
-    pub async fn is_quiet(&self) {
+    pub async fn assert_quiet(&self) {
         let before = self.requests().len();
         self.wait(600).await;
         let requests = self.requests();
         let since: Vec<_> = requests[before..].iter().filter(|request| request.verb != Verb::Watch && !is_discovery(request)).collect();
         assert!(since.is_empty(), "not quiet: {since:#?}");
-        requests.iter().filter(|request| request.verb == Verb::Patch && request.resource == "pods").for_each(is_guarded);
+        requests.iter().filter(|request| request.verb == Verb::Patch && request.resource == "pods").for_each(assert_guarded);
     }
 }
 
@@ -161,7 +161,7 @@ fn is_discovery(request: &Recorded) -> bool {
 }
 
 /// A patch of a pod changes images and nothing else, of this pod in this generation only; or two conditions, of this version only.
-fn is_guarded(request: &Recorded) {
+fn assert_guarded(request: &Recorded) {
     if &*request.subresource == "status" {
         assert_eq!(&*request.content_type, "application/strategic-merge-patch+json");
         assert!(request.body["metadata"]["uid"].is_string() && request.body["metadata"]["resourceVersion"].is_string());

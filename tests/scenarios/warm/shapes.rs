@@ -38,7 +38,7 @@ async fn a_dozen_images_take_two_pods_per_node_and_nothing_is_ever_started() {
     let cluster = Cluster::with_kubelets(3, &ImageOptions::default()).await;
     let most = watch_nodes(&cluster);
     let told = cluster.warm(impossible(12, 2)).await;
-    told.is_warm();
+    told.assert_warm();
     assert_eq!(told.ends().len(), 36);
     assert_eq!(*most.lock().unwrap(), (2, 2), "a pod of several images is one");
     let counts: BTreeSet<_> = cluster.creations().iter().map(|pod| pod["spec"]["containers"].as_array().unwrap().len()).collect();
@@ -47,7 +47,7 @@ async fn a_dozen_images_take_two_pods_per_node_and_nothing_is_ever_started() {
     assert_eq!((cluster.said("Created"), cluster.said("Started")), (36, 0));
     let pulls = told.news.iter().filter(|news| matches!(news, News::Ended(ended) if ended.pulled.is_some())).count();
     assert_eq!(pulls, 36, "the kubelet's own words about every pull");
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +58,7 @@ async fn a_missing_image_keeps_nobody_waiting_and_fails_with_its_reason() {
         let failed = told.failed();
         assert_eq!(failed.keys().collect::<Vec<_>>(), ["n0 registry.example/app1:v1"]);
         assert!(failed.values().all(|why| why.contains("ErrImagePull") && why.contains("not found")), "{failed:?}");
-        cluster.is_quiet().await;
+        cluster.assert_quiet().await;
     }
 }
 
@@ -66,7 +66,7 @@ async fn a_missing_image_keeps_nobody_waiting_and_fails_with_its_reason() {
 async fn with_image_volumes_only_the_park_program_is_started() {
     let cluster = Cluster::with_kubelets(2, &ImageOptions::default()).await;
     let told = cluster.warm(Job { shape: ShapeChoice::ImageVolumes, ..job(images(12), 2) }).await;
-    told.is_warm();
+    told.assert_warm();
     for pod in cluster.creations() {
         let containers = pod["spec"]["containers"].as_array().unwrap();
         assert!(containers.iter().all(|container| container["image"] == PARK), "{pod}");
@@ -74,7 +74,7 @@ async fn with_image_volumes_only_the_park_program_is_started() {
     assert_eq!(cluster.writes().len(), 8, "two pods for each node");
     let pulls = told.news.iter().filter(|news| matches!(news, News::Ended(ended) if ended.pulled.is_some())).count();
     assert_eq!(pulls, 24, "the kubelet's own words about every pull");
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
     assert_eq!((cluster.said("Started"), cluster.said("Killing")), (24, 24), "none has ended by itself");
 }
 
@@ -84,7 +84,7 @@ async fn a_pull_that_does_not_end_costs_its_own_tries_and_no_other_image() {
     let cluster = Cluster::with_kubelets(1, &ImageOptions { slow, ..ImageOptions::default() }).await;
     let told = cluster.warm(impossible(3, 1)).await;
     assert_eq!(told.failed(), BTreeMap::from([("n0 registry.example/app0:v1".to_owned(), "not pulled within 120 s".to_owned())]));
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn nodes_without_a_park_program_get_pods_that_need_none() {
     for (key, value) in [("kubernetes.io/os", "windows"), ("kubernetes.io/arch", "s390x")] {
         let cluster = Cluster::with_labels(&[(key, value)]).await;
         let told = cluster.warm(job(images(2), 1)).await;
-        told.is_warm();
+        told.assert_warm();
         let made = cluster.creations();
         let [pod] = &made[..] else { panic!("{made:?}") };
         let is_windows = value == "windows";
@@ -100,7 +100,7 @@ async fn nodes_without_a_park_program_get_pods_that_need_none() {
         assert_eq!(pod["spec"]["securityContext"]["seccompProfile"].is_null(), is_windows);
         assert_eq!(pod["spec"]["containers"][1]["securityContext"].is_null(), is_windows);
         assert_eq!((cluster.said("Started"), other_shapes(&told)), (0, 0));
-        cluster.is_quiet().await;
+        cluster.assert_quiet().await;
     }
 }
 
@@ -110,12 +110,12 @@ async fn where_a_policy_forbids_swaps_the_others_are_pulled_all_the_same_and_it_
         let cluster = Cluster::with_kubelets(2, &ImageOptions::default()).await;
         cluster.fault(Effect::reply(code), |rule| rule.verb(Verb::Patch).resource("pods"));
         let told = cluster.warm(job(images(5), 2)).await;
-        told.is_warm();
+        told.assert_warm();
         assert_eq!((other_shapes(&told), cluster.creations().len()), (2, 4), "one pod in place, and one for the others");
-        cluster.is_quiet().await;
+        cluster.assert_quiet().await;
         let only = Job { shape: ShapeChoice::InPlace, ..job(images(5), 2) };
         assert_eq!(cluster.warm(only).await.failed().len(), 8, "but not where the operator wants swaps only");
-        cluster.is_quiet().await;
+        cluster.assert_quiet().await;
     }
 }
 
@@ -126,13 +126,13 @@ async fn where_a_policy_forbids_swaps_kubelets_from_1_36_on_get_image_volumes() 
     sleep(Duration::from_secs(5)).await;
     cluster.fault(Effect::reply(403), |rule| rule.verb(Verb::Patch).resource("pods"));
     let told = cluster.warm(job(images(5), 1)).await;
-    told.is_warm();
+    told.assert_warm();
     let made = cluster.creations();
     let volumes = made[1]["spec"]["volumes"].as_array().unwrap();
     let references: Vec<Box<str>> = volumes.iter().map(|volume| volume["image"]["reference"].as_str().unwrap().into()).collect();
     assert_eq!(references, images(5)[1..], "what the pod in place has proved is not pulled again");
     assert_eq!((other_shapes(&told), made.len()), (1, 2));
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn no_answer_makes_a_second_pod_or_a_false_success() {
         let told = cluster.warm(impossible(3, 1)).await;
         assert_eq!(told.failed().len(), 2, "{effect:?}: {:?}", told.failed());
         assert_eq!(*most.lock().unwrap(), (1, 1), "{effect:?}");
-        cluster.is_quiet().await;
+        cluster.assert_quiet().await;
     }
 }
 
@@ -157,5 +157,5 @@ async fn stopped_in_the_middle_it_leaves_no_pod_behind() {
     let told = cluster.warm_until(impossible(3, 2), sleep(Duration::from_secs(20))).await;
     assert!(told.finished.as_ref().unwrap().interrupted);
     assert!(told.ends().values().all(|end| end == "open"), "nothing is claimed: {:?}", told.ends());
-    cluster.is_quiet().await;
+    cluster.assert_quiet().await;
 }

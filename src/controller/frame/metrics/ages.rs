@@ -41,7 +41,7 @@ impl Collector for Ages {
         for (resource, age) in self.watches.all() {
             ConstGauge::new(age.as_secs_f64()).encode(ages.encode_family(&[("resource", &*resource)])?)?;
         }
-        let help = "How long ago the mains of the pod were seen done that waits longest for its end";
+        let help = "How long ago the main containers of the pod were seen done that waits longest for its end";
         let oldest = encoder.encode_descriptor("mains_done_oldest", help, Some(&Unit::Seconds), MetricType::Gauge)?;
         ConstGauge::new(self.oldest.age().as_secs_f64()).encode(oldest)
     }

@@ -5,7 +5,7 @@ mod late;
 use serde_json::{Value, json};
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::node_table::NodeTable;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 
 use super::*;
@@ -16,7 +16,7 @@ const NOW: Now = Now { since_start: Duration::from_secs(1), today: jiff::Timesta
 
 fn index() -> Index {
     let exit_images = ExitImages::new(Some("exit:1".parse().unwrap()), Vec::new());
-    Index::new(Rules { exit_images, ladder: Ladder::default(), node_table: NodeTable::built_in(), coexist: Coexist::Own })
+    Index::new(Rules { exit_images, allowed: AllowedMethods::default(), node_table: NodeTable::built_in(), coexist: Coexist::Own })
 }
 
 fn request(namespace: &str, number: usize, pod: &str) -> Value {

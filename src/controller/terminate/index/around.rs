@@ -30,7 +30,7 @@ impl<'a> Around<'a> {
         let (node, facts) = self.nodes.about(pod, memory.mains_done_at, now);
         Circumstances {
             exit_images: &self.rules.exit_images,
-            ladder: &self.rules.ladder,
+            allowed: &self.rules.allowed,
             headroom: self.headroom,
             line_moved: self.lines.moved(pod),
             image_troubles: self.image_troubles,

@@ -7,7 +7,7 @@ use swaplet_core::report::reason::Reason;
 
 use super::{Entry, Index};
 
-/// What counts of one pod: the latest decision, and since when its mains have been seen done where it waits for its end.
+/// What counts of one pod: the latest decision, and since when its main containers have been seen done where it waits for its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     reason: Option<Reason>,
@@ -78,7 +78,7 @@ impl Index {
         self.census.reasons.iter().map(|(reason, pods)| (*reason, *pods))
     }
 
-    /// Since when the mains of the pod have been seen done that waits longest for its end.
+    /// Since when the main containers of the pod have been seen done that waits longest for its end.
     #[must_use]
     pub fn waits_since(&self) -> Option<Duration> {
         self.census.waiting.first().map(|(since, _)| *since)

@@ -12,12 +12,12 @@ use super::{Effect, Write, notice};
 const LAST_DENIED_RETRY: Duration = Duration::from_secs(15 * 60);
 
 impl Entry {
-    /// A swap that is denied again and again leads on to the next rung, which asks for another right; all other writes of the pod wait.
+    /// A swap that is denied again and again leads on to the next method, which asks for another right; all other writes of the pod wait.
     pub(crate) fn denied(&mut self, write: Write, words: &str, now: Duration) -> Vec<Effect> {
-        let rung = write.action.rung();
+        let method = write.action.method();
         let note = format!("the API server forbids to {}: {words}", attempt(&write.action));
-        let until = self.memory.denied.remember(rung, note.as_str().into(), now, LAST_DENIED_RETRY);
-        let denials = self.memory.denied.of(rung);
+        let until = self.memory.denied.remember(method, note.as_str().into(), now, LAST_DENIED_RETRY);
+        let denials = self.memory.denied.of(method);
         if !denials.are_lasting() || !matches!(write.action, Action::Swap(_)) {
             self.memory.not_before = Some(until);
         }

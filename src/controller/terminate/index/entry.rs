@@ -6,7 +6,7 @@ use swaplet_core::cluster::headroom::{Ledger, Swapped};
 use swaplet_core::cluster::node_class::NodeClass;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::pod::Pod;
-use swaplet_core::report::decision::{Action, Decision, Rung, Swap};
+use swaplet_core::report::decision::{Action, Decision, Method, Swap};
 use swaplet_core::report::reason::Reason;
 use swaplet_core::terminate::memory::{Memory, proof};
 
@@ -87,7 +87,7 @@ impl Entry {
         effects
     }
 
-    const fn timed(&self, since: Duration, method: Rung, now: Duration) -> Timed {
+    const fn timed(&self, since: Duration, method: Method, now: Duration) -> Timed {
         Timed { after: now.saturating_sub(since), method, class: self.class }
     }
 
@@ -121,7 +121,7 @@ impl Entry {
     pub(crate) fn applied(&mut self, write: Write, stored: &[Box<str>], now: Duration) -> Vec<Effect> {
         self.memory.failures = 0;
         self.memory.not_before = None;
-        self.memory.denied.forget(write.action.rung());
+        self.memory.denied.forget(write.action.method());
         self.unconfirmed = None;
         // The event of our own write may come later; until then this is what we know to be stored.
         match &write.action {
@@ -135,7 +135,7 @@ impl Entry {
             Action::Recreate(_) => {}
         }
         let done = self.memory.mains_done_at.filter(|_| write.report.is_some());
-        let waited = done.map(|done| Effect::Written(self.timed(done, write.action.rung(), now)));
+        let waited = done.map(|done| Effect::Written(self.timed(done, write.action.method(), now)));
         waited.into_iter().chain(notice(write.target, write.report)).collect()
     }
 

@@ -99,7 +99,7 @@ mod tests {
     use swaplet_core::objects::values::env::WHEN_JOB_EXIT;
     use swaplet_core::report::decision::Action;
     use swaplet_core::terminate;
-    use swaplet_core::terminate::ladder::Ladder;
+    use swaplet_core::terminate::methods::AllowedMethods;
     use swaplet_core::terminate::openkruise::Coexist;
 
     use super::*;
@@ -125,7 +125,7 @@ mod tests {
     fn index() -> Index {
         Index::new(Rules {
             exit_images: ExitImages::new(Some("exit:1".parse().unwrap()), Vec::new()),
-            ladder: Ladder::default(),
+            allowed: AllowedMethods::default(),
             node_table: NodeTable::built_in(),
             coexist: Coexist::Own,
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use swaplet_core::cluster::exit_images::ExitImages;
 use swaplet_core::cluster::headroom::{Ledger, Need, Swapped};
 use swaplet_core::objects::pod::Pod;
-use swaplet_core::report::decision::{Action, Decision, Report, Rung, Swap};
+use swaplet_core::report::decision::{Action, Decision, Method, Report, Swap};
 use swaplet_core::report::reason::Reason;
 
 use super::{Effect, Entry, Index, Write, notice};
@@ -42,7 +42,7 @@ impl Index {
                 self.lines.moves(&entry.pod, now);
                 swaps.iter().for_each(|swap| self.image_troubles.allowed(&entry.pod, &swap.to));
             }
-            Outcome::Denied(_) if entry.memory.denied.of(Rung::Swap).last_with_one_more() => {
+            Outcome::Denied(_) if entry.memory.denied.of(Method::Swap).last_with_one_more() => {
                 swaps.iter().for_each(|swap| self.image_troubles.denied(&entry.pod, &swap.to, now));
             }
             Outcome::Conflict | Outcome::Gone | Outcome::Denied(_) | Outcome::Failed { .. } => {}

@@ -28,7 +28,7 @@ impl Index {
 }
 
 impl Entry {
-    /// A request that was not created leads to the next rung, so a denial is not tried again.
+    /// A request that was not created leads to the next method, so a denial is not tried again.
     pub(crate) fn settle_request(&mut self, write: Write, outcome: &Outcome, now: Duration) -> Vec<Effect> {
         let error = match outcome {
             Outcome::Failed { error, .. } | Outcome::Denied(error) => Some(error.clone()),

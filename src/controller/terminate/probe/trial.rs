@@ -8,9 +8,9 @@ use swaplet_core::cluster::node_class::{NodeClass, OVERRIDE};
 use swaplet_core::cluster::node_table::NodeTable;
 use swaplet_core::cluster::node_verdicts::Proved;
 use swaplet_core::objects::node::Node;
-use swaplet_core::report::decision::{Action, Report, Rung};
+use swaplet_core::report::decision::{Action, Method, Report};
 use swaplet_core::report::reason::Reason;
-use swaplet_core::terminate::ladder::Ladder;
+use swaplet_core::terminate::methods::AllowedMethods;
 use swaplet_core::terminate::openkruise::Coexist;
 use tokio::time::{sleep, timeout};
 
@@ -118,7 +118,7 @@ impl Trial<'_> {
         let finish = self.way == Way::Finish;
         Rules {
             exit_images: ExitImages::new(Some(self.probe.images.exit.clone()), Vec::new()),
-            ladder: Ladder { prefer: finish.then_some(Rung::Finish), finish, recreate: false, swap_under_never: true },
+            allowed: AllowedMethods { prefer: finish.then_some(Method::Finish), finish, recreate: false, swap_under_never: true },
             node_table: NodeTable::default(),
             coexist: Coexist::Own,
         }

@@ -9,7 +9,7 @@ use super::{Headroom, Need, Shortage};
 use crate::objects::pod::{Pod, roles};
 use crate::report::reason::Reason;
 
-/// The place of a pod in line: by the time at which the last of its mains ended, then by name.
+/// The place of a pod in line: by the time at which the last of its main containers ended, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Turn {
     mains_ended: Option<jiff::Timestamp>,
@@ -26,7 +26,7 @@ pub(crate) struct Seen {
     pub(crate) swapped: i64,
     /// Those of them whose restart is still to come.
     pub(crate) coming: i64,
-    /// Whether its mains are not done.
+    /// Whether its main containers are not done.
     pub(crate) mains_run: bool,
     /// Whether it is being deleted. It may stay so for ever (its node is dead), and nothing that was swapped in it need end.
     pub(crate) deleting: bool,
@@ -76,9 +76,9 @@ struct Totals {
     under_way: i64,
     /// The restarts of pods that are being deleted: they go with them.
     leaving: i64,
-    /// Pods whose mains are not done.
+    /// Pods whose main containers are not done.
     mains_run: i64,
-    /// Pods in which no swap is granted or made; those whose mains are not done among them.
+    /// Pods in which no swap is granted or made; those whose main containers are not done among them.
     idle: i64,
 }
 
@@ -138,7 +138,7 @@ impl Totals {
     }
 
     /// Containers may fail at any moment and be restarted, and together with swaps at that moment this must not fail the Job
-    /// either. So half of the room is left to mains as long as any runs, and one restart to the sidecars of pods that wait.
+    /// either. So half of the room is left to main containers as long as any runs, and one restart to the sidecars of pods that wait.
     const fn rest(&self, all: i64) -> i64 {
         match (self.mains_run, self.idle) {
             (1.., _) => all / 2,
@@ -166,7 +166,7 @@ impl Account {
         self.line.len()
     }
 
-    /// The pods whose mains are done.
+    /// The pods whose main containers are done.
     pub(crate) fn done_pods(&self) -> impl Iterator<Item = Box<str>> {
         self.pods.iter().filter(|(_, entry)| !entry.seen.mains_run).map(|(uid, _)| uid.clone())
     }

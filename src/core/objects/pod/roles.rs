@@ -1,4 +1,4 @@
-//! Which containers are sidecars, which are mains, and whether the mains are done.
+//! Which containers are sidecars, which are main containers, and whether the main containers are done.
 //!
 //! The rules are those of OpenKruise's SidecarTerminator, with these differences: statuses are matched by name; a missing
 //! status matters only for a main container; a container's own `restartPolicy` outranks the pod's; and what the platform under a

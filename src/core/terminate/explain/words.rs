@@ -4,16 +4,16 @@ use super::super::circumstances::Circumstances;
 use crate::objects::pod::roles::{self, Mains};
 use crate::objects::pod::{Container, Pod};
 use crate::objects::values::env::WHEN_JOB_EXIT;
-use crate::report::decision::{Action, Decision, Rung};
+use crate::report::decision::{Action, Decision, Method};
 use crate::report::reason::Reason;
 use crate::terminate;
 
 /// A way to end sidecars, by its word in `--prefer`.
-pub(crate) const fn way(rung: Rung) -> &'static str {
-    match rung {
-        Rung::Swap => "way swap",
-        Rung::Finish => "way finish",
-        Rung::Recreate => "way crr",
+pub(crate) const fn way(method: Method) -> &'static str {
+    match method {
+        Method::Swap => "way swap",
+        Method::Finish => "way finish",
+        Method::Recreate => "way crr",
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::report::decision::Rung;
+use crate::report::decision::Method;
 
 /// So often a denied write is tried again within seconds. Whatever takes a denial for lasting, and tells it or goes another way for it,
 /// waits for these tries ([`Denials::are_lasting`]).
@@ -56,7 +56,7 @@ pub struct DeniedWays(Vec<DeniedWay>);
 
 #[derive(Clone, Debug)]
 struct DeniedWay {
-    rung: Rung,
+    method: Method,
     denials: Denials,
     words: Box<str>,
     until: Duration,
@@ -65,32 +65,32 @@ struct DeniedWay {
 impl DeniedWays {
     /// The denials of this way, one after another.
     #[must_use]
-    pub fn of(&self, rung: Rung) -> Denials {
-        self.way(rung).map_or_else(Denials::default, |way| way.denials)
+    pub fn of(&self, method: Method) -> Denials {
+        self.way(method).map_or_else(Denials::default, |way| way.denials)
     }
 
     /// A write of this way was denied, in these words. Answers until when it is not worth another try, at most `longest` from now.
-    pub fn remember(&mut self, rung: Rung, words: Box<str>, now: Duration, longest: Duration) -> Duration {
-        let mut denials = self.of(rung);
+    pub fn remember(&mut self, method: Method, words: Box<str>, now: Duration, longest: Duration) -> Duration {
+        let mut denials = self.of(method);
         let until = now.saturating_add(denials.one_more(longest));
-        self.forget(rung);
-        self.0.push(DeniedWay { rung, denials, words, until });
+        self.forget(method);
+        self.0.push(DeniedWay { method, denials, words, until });
         until
     }
 
     /// A write of this way was applied.
-    pub fn forget(&mut self, rung: Rung) {
-        self.0.retain(|way| way.rung != rung);
+    pub fn forget(&mut self, method: Method) {
+        self.0.retain(|way| way.method != method);
     }
 
     /// Until when this way is closed, and the words; denials that do not last close none.
-    pub(crate) fn closes(&self, rung: Rung, now: Duration) -> Option<(Duration, &str)> {
-        let way = self.way(rung).filter(|way| way.denials.are_lasting() && now < way.until)?;
+    pub(crate) fn closes(&self, method: Method, now: Duration) -> Option<(Duration, &str)> {
+        let way = self.way(method).filter(|way| way.denials.are_lasting() && now < way.until)?;
         Some((way.until, &way.words))
     }
 
-    fn way(&self, rung: Rung) -> Option<&DeniedWay> {
-        self.0.iter().find(|way| way.rung == rung)
+    fn way(&self, method: Method) -> Option<&DeniedWay> {
+        self.0.iter().find(|way| way.method == method)
     }
 }
 

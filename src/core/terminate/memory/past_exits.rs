@@ -39,7 +39,7 @@ impl PastExits {
         Self { codes: BTreeMap::new(), order: VecDeque::new(), tries: BTreeMap::new() }
     }
 
-    /// Remembers the sidecars of a pod that ended when their mains were done: somebody stopped them. Whether a pod may wait for that: one
+    /// Remembers the sidecars of a pod that ended when their main containers were done: somebody stopped them. Whether a pod may wait for that: one
     /// that was to find out has found out, or nothing was known of the kind. Another code than before wakes nobody, for sidecars that end
     /// with one code and another in turn would wake everybody each time.
     pub fn learn(&mut self, pod: &Pod, request: Option<&RecreateRequest>, exit_images: &ExitImages) -> bool {

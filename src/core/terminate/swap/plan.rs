@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::{is_settled, no_room};
 use crate::cluster::owner;
 use crate::objects::pod::{Container, Pod, RestartPolicy, evidence, roles};
-use crate::report::decision::{Action, Decision, Report, Rung, Swap};
+use crate::report::decision::{Action, Decision, Method, Report, Swap};
 use crate::report::reason::Reason;
 use crate::terminate::Unended;
 use crate::terminate::circumstances::Circumstances;
-use crate::terminate::ladder::Step;
 use crate::terminate::memory::Memory;
+use crate::terminate::methods::Step;
 use crate::terminate::preflight::{Preflight, preflight};
 
 /// How often the image of one container is swapped when something keeps changing it back.
@@ -127,7 +127,7 @@ impl Plan {
         for refused in &self.refused {
             let _ = write!(note, "; {refused}: the default exit image is used");
         }
-        let unknown = owner::unknown(pod).filter(|_| !around.ladder.finish);
+        let unknown = owner::unknown(pod).filter(|_| !around.allowed.finish);
         note.extend(unknown.map(|owner| format!("; {owner}: if it counts restarts of containers, allow finish, which adds none")));
         note
     }
@@ -156,7 +156,7 @@ fn held_back(
         );
         return Some((Report { reason: Reason::SwapUndone, note }, None));
     }
-    if let Some((until, words)) = memory.denied.closes(Rung::Swap, now) {
+    if let Some((until, words)) = memory.denied.closes(Method::Swap, now) {
         return Some((Report { reason: Reason::WriteDenied, note: words.to_owned() }, Some(until)));
     }
     if let Some(until) = around.image_troubles.denied_until(pod, image, now) {

@@ -8,8 +8,8 @@ use crate::objects::pod::Pod;
 use crate::report::decision::{Decision, Report};
 use crate::report::reason::Reason;
 use crate::terminate::circumstances::Circumstances;
-use crate::terminate::ladder::{Ladder, Step};
 use crate::terminate::memory::Memory;
+use crate::terminate::methods::{AllowedMethods, Step};
 
 /// How long a Job may stay unseen before it is told: a list of a large cluster, or a new Job whose pod ends at once.
 const JOB_APPEARS: Duration = Duration::from_secs(30);
@@ -22,7 +22,7 @@ const DELETED: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// What is to be done instead, where so many restarts do not fit into what the Job of the pod allows. A wait has an end: then the next
-/// rung is taken, and the pod stays in line.
+/// method is taken, and the pod stays in line.
 pub(crate) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circumstances<'_>) -> Option<Step> {
     let wait = |until| Step::Here(Decision { swaps_wanted: restarts, ..Decision::later(Reason::HeadroomWait, until) });
     let next = |report| Step::Next { reports: vec![report], again: None };
@@ -33,45 +33,45 @@ pub(crate) fn no_room(pod: &Pod, restarts: u32, memory: &Memory, around: &Circum
             let patience =
                 if shortage.under_way > 0 { patience(pod).min(LONGEST) + LINE_STANDS } else { graces(pod).min(LONGEST) + DELETED };
             let until = moved.saturating_add(patience);
-            Some(if around.now < until { wait(until) } else { next(stands(&shortage, patience, around.ladder)) })
+            Some(if around.now < until { wait(until) } else { next(stands(&shortage, patience, around.allowed)) })
         }
         Headroom::TooEarly => {
             let until = moved.saturating_add(patience(pod).min(LONGEST) + LINE_STANDS);
             Some(if around.now < until { wait(until) } else { next(too_early()) })
         }
-        Headroom::NeverFits(shortage) => Some(next(no_headroom(&shortage, around.ladder))),
+        Headroom::NeverFits(shortage) => Some(next(no_headroom(&shortage, around.allowed))),
         Headroom::JobUnknown { trouble } => Some(job_unknown(trouble.as_deref(), memory, around.now)),
     }
 }
 
 /// Told of the Job, so in words that are true of all its pods.
-fn no_headroom(shortage: &Shortage, ladder: &Ladder) -> Report {
+fn no_headroom(shortage: &Shortage, allowed: &AllowedMethods) -> Report {
     let note = format!(
-        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. {}, or end the sidecars yourself",
-        raise(shortage, ladder)
+        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. {}, or end the sidecars yourself",
+        raise(shortage, allowed)
     );
     Report { reason: Reason::NoHeadroom, note }
 }
 
 /// Those that it waits for do not end.
-fn stands(shortage: &Shortage, patience: Duration, ladder: &Ladder) -> Report {
+fn stands(shortage: &Shortage, patience: Duration, allowed: &AllowedMethods) -> Report {
     let note = format!(
-        "the mains of a pod are done, but swapping its sidecars would fail the Job: {shortage}. The pods that these are of have not ended in {} s: \
+        "the main containers of a pod are done, but swapping its sidecars would fail the Job: {shortage}. The pods that these are of have not ended in {} s: \
          look at them (is a node dead?), delete them for good, or: {}",
         patience.as_secs(),
-        raise(shortage, ladder)
+        raise(shortage, allowed)
     );
     Report { reason: Reason::NoHeadroom, note }
 }
 
-fn raise(shortage: &Shortage, ladder: &Ladder) -> String {
-    let finish = if ladder.finish { "" } else { ", start the controller without --finish=never" };
+fn raise(shortage: &Shortage, allowed: &AllowedMethods) -> String {
+    let finish = if allowed.finish { "" } else { ", start the controller without --finish=never" };
     format!("Raise spec.backoffLimit to at least {}{finish}", shortage.limit_needed())
 }
 
 fn too_early() -> Report {
     let note =
-        "the mains of a pod are done, but nobody knows how many restarts the Job allows, because pods or Jobs are still being listed: \
+        "the main containers of a pod are done, but nobody knows how many restarts the Job allows, because pods or Jobs are still being listed: \
                 /readyz of the controller says what keeps it from that"
             .to_owned();
     Report { reason: Reason::JobUnknown, note }
@@ -87,6 +87,6 @@ fn job_unknown(trouble: Option<&str>, memory: &Memory, now: Duration) -> Step {
         || "is gone while its pods are not: delete them too, or end their sidecars yourself".to_owned(),
         |trouble| format!("cannot be seen ({trouble}): allow the controller to list and watch jobs of the group batch"),
     );
-    let note = format!("the mains of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}");
+    let note = format!("the main containers of a pod are done, but nobody knows how many restarts the Job allows, because it {fix}");
     Step::Next { reports: vec![Report { reason: Reason::JobUnknown, note }], again: None }
 }
